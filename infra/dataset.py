@@ -58,3 +58,14 @@ def looked_at(stack: Stack, job: JobConfig) -> Path | None:
         return paths.DATA
     folder = job.data[0].folder if job.data else None
     return resolved(folder) if folder else None
+
+
+def of_review(stack: Stack) -> dict[str, Dataset | None]:
+    """Job's name -> what it trains on in a review: `auto` is MNIST there, as a machine's files do not count."""
+    return {job.name: on_machine_with(Dataset.MNIST, stack, job) for job in stack.jobs}
+
+
+def on_machine_with(found: Dataset, stack: Stack, job: JobConfig) -> Dataset | None:
+    """What `job` trains on where the folder that decides it holds `found`."""
+    chosen = job.training.dataset
+    return found if chosen is Dataset.AUTO and looked_at(stack, job) else chosen

@@ -12,23 +12,32 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from infra import dependents, operators, volumes
+import pulumi
+
+from infra import dependents, stack_plan, volumes
 from infra.agreed import listed
+from infra.clusters import selection
+from infra.clusters.discovery import ClusterContents
+from infra.clusters.kind import predecessor
+from infra.clusters.kind.component import ensure_replaceable
+from infra.clusters.kind.predecessor import Step
 from infra.config import ConfigError, Stack
 from infra.config.errors import paragraph
 from infra.config.names import quantity
 from infra.config.operator import KUEUE_NAMESPACE, Install, Queueing
-from infra.objects import job_kinds
+from infra.config.storage_kinds import OUR_VOLUME, StorageKind
+from infra.objects import adoption, job_kinds
+from infra.objects.adoption import Ownership
 from infra.objects.job_kinds import DEFINITION, OF_API, SHARED
-from infra.objects.kinds import CLAIM, CRD, NAMESPACE, VOLUME, Kind
+from infra.objects.kinds import CLAIM, CRD, NAMESPACE, STORAGE_CLASS, VOLUME, Kind
 from infra.objects.labels import VERSION
-from infra.objects.look import Look
+from infra.objects.look import ForbiddenError, Look
 from infra.objects.manifest import Manifest, title
 from infra.objects.stack_state import StackState
-from infra.training_operator.plan import Plan
+from infra.stack_plan import Planned
 from storage.manifests import Volume, persistent_volume, persistent_volume_claim
 
-SHOWN = 10
+SHOWN, FEW = 10, 5
 QUOTA = (job_kinds.CLUSTER_QUEUE, job_kinds.LOCAL_QUEUE, job_kinds.FLAVOR)
 KINDS = {each.kind: each for each in (CLAIM, CRD, NAMESPACE, *QUOTA)}
 DEFINED = {f"{DEFINITION}/{each.crd}": each for each in dependents.EVERY}
@@ -58,19 +67,85 @@ class Leaving:
     refusal: Callable[[list[str], list[str]], Refusal | None]
 
 
-def ensure_free(stack: Stack, look: Look, held: StackState, planned: Plan) -> None:
+def decide(
+    stack: Stack, look: Look, owned: Ownership, contents: ClusterContents, planned: Collection[Planned]
+) -> bool:
+    """May the plan be registered? Whether cluster and image alone are, because the state was lost.
+
+    Raises what says why not, before anything is touched: ConfigError, ReplacementRefusedError, OthersObjectsError,
+    LostObjectsError, UnknownError.
+
+    Parameters:
+        contents: what the cluster has.
+    """
+    objects = [each.manifest for each in planned]
+    selection.ensure_old_cluster_may_go(stack, owned.held)
+    stack_plan.ensure_allowed(stack, objects)
+    ensure_shown(stack, planned, owned.held, is_there=not contents.problem)
+    ensure_usable(stack, look, owned.held.objects)
+    ensure_free(stack, look, owned.held, {title(each) for each in objects})
+    alone = only_cluster(stack, look, objects, owned)
+    ensure_replaceable(stack, owned.held)
+    return alone
+
+
+def ensure_shown(stack: Stack, planned: Iterable[Planned], held: StackState, *, is_there: bool) -> None:
+    """Say which objects will be made that no review shows. Raises ConfigError where the stack is protected.
+
+    Parameters:
+        held: what the stack's state holds; what an earlier update has made is not new.
+        is_there: whether the cluster has been asked: a preview goes on without it, and takes it for empty.
+    """
+    found = [each for each in stack_plan.unseen(stack, planned) if each not in held.objects]
+    if not found:
+        return
+    told = listed(found, FEW)
+    if not (stack.protected and is_there):
+        pulumi.log.info(f"no review shows these objects, which a cluster without them gets: {told}")
+        return
+    space = f"kubectl create namespace {stack.cluster.namespace}"
+    always = "have an administrator install the operator, or write `install: always` and have that reviewed"
+    is_space = all(each.startswith(f"{NAMESPACE.kind}/") for each in found)
+    fix = space if is_space else always
+    said = f"{stack.file}: trainstack:protected is true, and this cluster lacks what no review shows: {told}"
+    raise ConfigError(f"{said}\n  fix: {fix}")
+
+
+def only_cluster(stack: Stack, look: Look, objects: list[Manifest], owned: Ownership) -> bool:
+    """Whether only cluster and image are registered now, because the state was lost.
+
+    With the cluster there, its objects can be looked up. A cluster that is created now holds none of them, whatever one
+    of its name holds.
+
+    Raises OthersObjectsError, LostObjectsError, UnknownError, ConfigError for a controller that is newer in the
+    cluster, and what `predecessor.refusal` makes, before anything is touched.
+    """
+    standing = selection.creation_of(stack, owned.held)
+    step = predecessor.step(standing) if standing else None
+    if step in (Step.MAKE, Step.CLEAR):
+        return False
+    found = adoption.survey(look, objects, owned)
+    adoption.refuse_others(found, stack.name)
+    if unknown := ensure_not_older(stack, objects, found.live):
+        pulumi.log.info(f"the version of these cannot be told, they are updated: {listed(unknown, FEW)}")
+    if standing and step is Step.REFUSE:
+        raise predecessor.refusal(standing, stack.cluster_name, stack.name, owned.owner)
+    return adoption.hand_over(found, owned, stack.name)
+
+
+def ensure_free(stack: Stack, look: Look, held: StackState, planned: Collection[str]) -> None:
     """Raises ConfigError where the update deletes what others' objects depend on, to replace it or for good.
 
     Raises UnknownError where that cannot be told.
 
     Parameters:
         held: what the stack's state holds.
-        planned: what the stack registers.
+        planned: titles of what the stack registers.
     """
     for each in (
         *_namespaces(stack, held, planned),
         *_definitions(stack, held, planned),
-        *_quotas(stack, held, planned),
+        *_quotas(held, planned),
         *_claims(stack, held),
     ):
         without = f"take the change of {each.keys} back; {ELSEWHERE}"
@@ -127,8 +202,8 @@ def _is_there(look: Look, title_: str, without: str) -> bool:
     return look.get(KINDS[kind], name, *namespace, without=without) is not None
 
 
-def _namespaces(stack: Stack, held: StackState, planned: Plan) -> Iterator[Leaving]:
-    for each in sorted(held.objects - {f"{NAMESPACE.kind}/{name}" for name in planned.namespaces}):
+def _namespaces(stack: Stack, held: StackState, planned: Collection[str]) -> Iterator[Leaving]:
+    for each in sorted(held.objects.difference(planned)):
         if each.startswith(f"{NAMESPACE.kind}/"):
             yield Leaving(
                 [each], "`cluster.namespace` or `trainstack:operator`", partial(_of_namespace, stack)
@@ -148,19 +223,19 @@ def _of_namespace(stack: Stack, there: list[str], others: list[str]) -> Refusal 
     return (key, value, allowed, fix) if others else None
 
 
-def _definitions(stack: Stack, held: StackState, planned: Plan) -> Iterator[Leaving]:
+def _definitions(stack: Stack, held: StackState, planned: Collection[str]) -> Iterator[Leaving]:
     """Those of kinds of jobs, of Kueue, and of an earlier release's gangs, which others use, or the stack itself."""
     operator = stack.operator
     of_kueue = [each.crd for each in job_kinds.QUEUE_KINDS] if operator.queue is Queueing.KUEUE else []
-    rows: list[tuple[str, str, tuple[Kind, ...], Collection[str], bool]] = [
-        ("api", operator.api.value, SHARED, OF_API[operator.api].crds, planned.crd),
-        ("queue", operator.queue.value, job_kinds.QUEUE_KINDS, of_kueue, planned.kueue_crds),
-        ("gang", "(taken away)", job_kinds.GANG_KINDS, (), False),
+    rows: list[tuple[str, str, tuple[Kind, ...], Collection[str]]] = [
+        ("api", operator.api.value, SHARED, OF_API[operator.api].crds),
+        ("queue", operator.queue.value, job_kinds.QUEUE_KINDS, of_kueue),
+        ("gang", "(taken away)", job_kinds.GANG_KINDS, ()),
     ]
-    for key, value, kinds, wanted, registered in rows:
-        goes = [f"{DEFINITION}/{each.crd}" for each in kinds if not (registered and each.crd in wanted)]
-        refusal = partial(_of_definitions, stack, key, value, wanted)
-        yield Leaving([each for each in goes if each in held.objects], "`trainstack:operator`", refusal)
+    for key, value, kinds, wanted in rows:
+        titles = [f"{DEFINITION}/{each.crd}" for each in kinds]
+        goes = [each for each in titles if each in held.objects and each not in planned]
+        yield Leaving(goes, "`trainstack:operator`", partial(_of_definitions, stack, key, value, wanted))
 
 
 def _of_definitions(
@@ -191,11 +266,10 @@ def _of_definitions(
     return (f"operator.{key}", value, allowed, f"let them end and delete them, {back}") if others else None
 
 
-def _quotas(stack: Stack, held: StackState, planned: Plan) -> Iterator[Leaving]:
+def _quotas(held: StackState, planned: Collection[str]) -> Iterator[Leaving]:
     """Queues and flavors that others use."""
-    stays = {title(each) for each in operators.quota(stack, planned)}
     kinds = tuple(f"{each.kind}/" for each in QUOTA)
-    goes = sorted(each for each in held.objects - stays if each.startswith(kinds))
+    goes = sorted(each for each in held.objects.difference(planned) if each.startswith(kinds))
     if goes:
         yield Leaving(goes, "`cluster.queue`", _of_quotas)
 
@@ -273,3 +347,107 @@ def _differs(wanted: Any, live: Any) -> bool:
 def _by_amount(claim: Mapping[str, Any]) -> dict[str, Any]:
     """The spec of a claim with the size that it asks for in bytes: the server writes 1024Mi as 1Gi."""
     return {**claim, "resources": quantity(claim["resources"]["requests"]["storage"])}
+
+
+def ensure_usable(stack: Stack, look: Look, own: Collection[str]) -> None:
+    """Raises ConfigError where the claim of the models is not as the stack file's kind of storage needs it.
+
+    Raises UnknownError where the claim cannot be looked at. A storage class may be one that the user may not read.
+
+    Parameters:
+        own: titles of the objects that the stack's state holds.
+    """
+    _Check(stack, look, own)()
+
+
+class _Check:
+    def __init__(self, stack: Stack, look: Look, own: Collection[str]) -> None:
+        self.stack, self.look, self.own = stack, look, own
+        self.wanted = volumes.models(stack)
+
+    def __call__(self) -> None:
+        """Raises ConfigError, UnknownError."""
+        kind = self.stack.storage.kind
+        claim, namespace = self.wanted.claim, self.wanted.namespace
+        live = self.look.get(CLAIM, claim, namespace, without=adoption.ELSEWHERE)
+        if not self.look.is_there:
+            if kind is StorageKind.CLAIM and self.stack.cluster.kind.is_ours:
+                raise _absent(self.stack, "the cluster is not there yet: begin with another kind of storage")
+            return
+        if kind is StorageKind.CLAIM:
+            self._somebody_elses(live)
+        elif kind is StorageKind.CLASS:
+            self._of_class(live)
+        elif kind in OUR_VOLUME and live and self._is_own() and not _is_selecting(live):
+            raise self._another_name(f"it is of class {live['spec'].get('storageClassName')}")
+
+    def _somebody_elses(self, live: Manifest | None) -> None:
+        if live is None:
+            raise _absent(self.stack, f"it has {self._names(CLAIM, self.wanted.namespace)}")
+        if live["metadata"].get("deletionTimestamp"):
+            raise self._refused(
+                "claim", "a claim that stays: this one is being deleted", "name another claim"
+            )
+        if self._is_own() and _is_selecting(live):
+            fix = "make a claim of your own under another name, and write that"
+            raise self._refused("claim", "a claim of somebody else's: Pulumi would delete this one", fix)
+
+    def _of_class(self, live: Manifest | None) -> None:
+        config = self.stack.storage
+        found = self._class(config.storage_class, required=live is None)
+        if live is None:
+            return
+        spec = live["spec"]
+        is_other = spec.get("storageClassName") != config.storage_class or _is_selecting(live)
+        if is_other or spec["accessModes"] != [config.access_mode.value]:
+            modes = ", ".join(spec["accessModes"])
+            raise self._another_name(f"it is of class {spec.get('storageClassName')} with {modes}")
+        now, wanted = spec["resources"]["requests"]["storage"], config.request
+        can_grow = found is None or found.get("allowVolumeExpansion")
+        if quantity(wanted) < quantity(now) or (quantity(wanted) > quantity(now) and not can_grow):
+            allowed = f"{now}, as the claim has" + (", or more" if can_grow else ": its class lets none grow")
+            raise self._refused("request", allowed, f"write `request: {now}`, or name another claim", wanted)
+
+    def _class(self, name: str, required: bool) -> Manifest | None:
+        """The storage class; None where it may not be asked for. Raises ConfigError where one is needed and absent."""
+        try:
+            found = self.look.get(STORAGE_CLASS, name)
+        except ForbiddenError:
+            return None
+        if found is None and required:
+            allowed = f"a storage class of the cluster: {self._names(STORAGE_CLASS)}"
+            raise self._refused(
+                "storageClass", allowed, "take one of those, or install its provisioner", name
+            )
+        return found or {}
+
+    def _another_name(self, why: str) -> ConfigError:
+        name = self.wanted.claim
+        allowed = f"a claim of another name: {name} has files, and {why}"
+        fix = f"write `claim: {name}-2`, which leaves {name} as it is, or take the change back"
+        return self._refused("claim", allowed, fix)
+
+    def _refused(self, key: str, allowed: str, fix: str, value: str = "") -> ConfigError:
+        found = value or self.wanted.claim
+        return ConfigError(paragraph(self.stack.file, f"trainstack:storage.{key}", found, allowed, fix))
+
+    def _is_own(self) -> bool:
+        return f"PersistentVolumeClaim/{self.wanted.namespace}/{self.wanted.claim}" in self.own
+
+    def _names(self, kind: Kind, namespace: str = "") -> str:
+        try:
+            items = self.look.listed(kind, namespace)
+        except ForbiddenError:
+            return "some that you may not list"
+        return ", ".join(sorted(each["metadata"]["name"] for each in items or [])) or "none"
+
+
+def _absent(stack: Stack, found: str) -> ConfigError:
+    allowed = f"a claim of namespace {stack.cluster.namespace}: {found}"
+    fix = f"make it (kubectl --namespace {stack.cluster.namespace} apply --filename …), or name one that is there"
+    return ConfigError(paragraph(stack.file, "trainstack:storage.claim", stack.claim, allowed, fix))
+
+
+def _is_selecting(claim: Manifest) -> bool:
+    """Whether a claim is bound to a volume that the stack made: nothing else of ours has a selector."""
+    return bool(claim["spec"].get("selector"))

@@ -6,57 +6,23 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pulumi
 
-from infra import agreed, dataset, decision, docker, paths, volumes
-from infra.agreed import listed
-from infra.clusters import selection
+from infra import agreed, dataset
 from infra.clusters.cluster import Cluster
-from infra.clusters.kind import data_folders, predecessor
-from infra.clusters.kind.old_objects import OldObjectsError
-from infra.clusters.kind.ownership import AnotherEngineError, ForeignClusterError
-from infra.clusters.kind.predecessor import Step
-from infra.clusters.microk8s.commands import MicroK8sError
-from infra.clusters.replacement import ReplacementRefusedError
 from infra.config import ConfigError, Stack, encrypted, from_raw, shell_variables, sweep_trials
 from infra.config.errors import paragraph
-from infra.config.job import JobConfig
 from infra.config.load import PREFIX, Sections, ensure_as_written, own, sections, source, with_base
 from infra.config.training import Dataset
-from infra.objects import adoption, owner, stack_state
+from infra.image.component import Image
+from infra.objects import owner, stack_state
 from infra.objects.adoption import Ownership
-from infra.objects.look import Look, UnknownError
-from infra.objects.manifest import Manifest, register
 from infra.objects.stack_state import StackState
-from infra.process import CommandError
-from infra.review import rendering
 from infra.run import unfollowed
 from infra.run.component import JobRun
 from infra.sweep import search
-from infra.training_operator.plan import Plan
-from storage.component import Storage
-
-REFUSALS = (
-    ConfigError,
-    dataset.DataError,
-    owner.OwnerIdError,
-    adoption.OthersObjectsError,
-    adoption.LostObjectsError,
-    OldObjectsError,
-    ReplacementRefusedError,
-    MicroK8sError,
-    CommandError,
-    docker.EngineError,
-    ForeignClusterError,
-    AnotherEngineError,
-    UnknownError,
-)
-"""Errors that need no traceback: they say what to change."""
-SHOWN = 5
-
-"""Variable with the name of a file: `make sweep` writes the trials there that are under way."""
 
 
 def stack_config() -> Stack:
@@ -102,7 +68,7 @@ def datasets(stack: Stack) -> dict[str, Dataset | None]:
 
     Raises dataset.DataError.
     """
-    chosen, reviewed = dataset.of_jobs(stack), rendering.rendered_datasets(stack)
+    chosen, reviewed = dataset.of_jobs(stack), dataset.of_review(stack)
     folders = {job.name: dataset.looked_at(stack, job) for job in stack.jobs}
     for name, found in chosen.items():
         if found is not reviewed[name]:
@@ -111,27 +77,6 @@ def datasets(stack: Stack) -> dict[str, Dataset | None]:
                 f"a review shows {reviewed[name]}, and with `python -m infra.review {stack.name} --here` this"
             )
     return chosen
-
-
-def ensure_shown(stack: Stack, planned: Plan, held: StackState, *, is_there: bool) -> None:
-    """Say which objects will be made that no review shows. Raises ConfigError where the stack is protected.
-
-    Parameters:
-        held: what the stack's state holds; what an earlier update has made is not new.
-        is_there: whether the cluster has been asked: a preview goes on without it, and takes it for empty.
-    """
-    found = [each for each in rendering.unseen(stack, planned) if each not in held.objects]
-    if not found:
-        return
-    told = listed(found, SHOWN)
-    if not (stack.protected and is_there):
-        pulumi.log.info(f"no review shows these objects, which a cluster without them gets: {told}")
-        return
-    space = f"kubectl create namespace {stack.cluster.namespace}"
-    always = "have an administrator install the operator, or write `install: always` and have that reviewed"
-    fix = always if planned.operator or planned.crd or planned.kueue else space
-    said = f"{stack.file}: trainstack:protected is true, and this cluster lacks what no review shows: {told}"
-    raise ConfigError(f"{said}\n  fix: {fix}")
 
 
 def ownership(stack: Stack) -> Ownership:
@@ -145,68 +90,13 @@ def ownership(stack: Stack) -> Ownership:
     return Ownership(held, held.owner or given, own_cluster=is_own, given=given is not None)
 
 
-def only_cluster(stack: Stack, look: Look, objects: list[Manifest], owned: Ownership) -> bool:
-    """Whether only cluster and image are registered now, because the state was lost.
-
-    With the cluster there, its objects can be looked up. A cluster that is created now holds none of them, whatever one
-    of its name holds.
-
-    Raises OthersObjectsError, LostObjectsError, UnknownError, ConfigError for a controller that is newer in the
-    cluster, and what `predecessor.refusal` makes, before anything is touched.
-    """
-    standing = selection.creation_of(stack, owned.held)
-    step = predecessor.step(standing) if standing else None
-    if step in (Step.MAKE, Step.CLEAR):
-        return False
-    found = adoption.survey(look, objects, owned)
-    adoption.refuse_others(found, stack.name)
-    if unknown := decision.ensure_not_older(stack, objects, found.live):
-        pulumi.log.info(f"the version of these cannot be told, they are updated: {listed(unknown, SHOWN)}")
-    if standing and step is Step.REFUSE:
-        raise predecessor.refusal(standing, stack.cluster_name, stack.name, owned.owner)
-    return adoption.hand_over(found, owned, stack.name)
-
-
 def keep_unfollowed(stack: Stack, held: StackState, *, is_there: bool) -> None:
     """Keep what is left of jobs that nobody has followed, before this update may replace them; nothing in a preview."""
     if is_there and not pulumi.runtime.is_dry_run():
         unfollowed.keep(stack, held.jobs, pulumi.log.info)
 
 
-def storage(
-    stack: Stack, cluster: Cluster, folders: Mapping[str, str], depends_on: list[pulumi.Resource]
-) -> Storage:
-    """Register the stack's volumes and their claims. `folders`: what `data_folders.contents` returns."""
-    opts = cluster.options(cluster.provider, [*depends_on, *data_folders.provide(stack, folders)])
-    return Storage(name=f"{stack.name}-storage", volumes=volumes.volumes(stack), register=register, opts=opts)
-
-
-def refuse(error: Exception) -> NoReturn:
-    """End the program with an error that needs no traceback: raises pulumi.RunError."""
-    raise pulumi.RunError(str(error)) from None
-
-
-def model_path(stack: Stack, job: JobConfig, run: str) -> Path:
-    """Where a job's model lies on this machine: the latest of a single job, the run's own where there are several.
-
-    Parameters:
-        run: the id of the job's run.
-    """
-    folder = paths.models(stack.name)
-    return (folder if len(stack.own_jobs) == 1 else folder / "runs" / run) / (job.model or "")
-
-
-def ran_before(stack: Stack, runs: dict[str, JobRun]) -> list[JobRun]:
-    """The run that has to end before the next job starts, where `matrix.maxParallel` limits how many run at once.
-
-    Parameters:
-        runs: job's name -> its run, of the jobs before it.
-    """
-    most = stack.matrix.max_parallel if stack.matrix else None
-    return [list(runs.values())[-most]] if most and len(runs) >= most else []
-
-
-def export(stack: Stack, runs: dict[str, JobRun]) -> None:
+def export(stack: Stack, cluster: Cluster, image: Image, runs: Mapping[str, JobRun]) -> None:
     """Flat outputs for the single job of a stack, the map `jobs` in any case. `runs`: job's name -> its run.
 
     A job with `model: null` leaves none: its `modelPath` is null.
@@ -221,6 +111,9 @@ def export(stack: Stack, runs: dict[str, JobRun]) -> None:
         }
         for name, run in runs.items()
     }
+    pulumi.export("kubeconfig", cluster.kubeconfig)
+    pulumi.export("namespace", stack.cluster.namespace)
+    pulumi.export("imageDigest", image.digest)
     pulumi.export("jobs", jobs)
     if len(runs) == 1:
         name, outputs = next(iter(jobs.items()))

@@ -12,14 +12,13 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from infra import dataset, paths
+from infra import dataset, paths, stack_plan
 from infra.config import ConfigError, Stack, from_file, stack_text
 from infra.config.job import JobConfig
 from infra.config.job_keys import set_keys, written
 from infra.config.load import ensure_trains
 from infra.config.training import TrainingConfig
 from infra.job.run_id import data, programs
-from infra.review import rendering
 
 NO_RUN = "none"
 
@@ -61,7 +60,7 @@ class Promotion:
 def promotions(source: Path, target: Path) -> list[Promotion]:
     """What the jobs of the stack file `target` take over from those of `source`. Raises ConfigError."""
     given, taking = from_file(source), from_file(target)
-    datasets = rendering.rendered_datasets(given)
+    datasets = dataset.of_review(given)
     found = []
     for job, to in _pairs(given, taking):
         ensure_trains(given, job.name)
@@ -70,7 +69,7 @@ def promotions(source: Path, target: Path) -> list[Promotion]:
         new, old = _texts(source, job, wanted), _texts(target, to, has)
         changes = {key: (old.get(key), new[key]) for key in wanted if wanted[key] != has.get(key)}
         trained_on = datasets[job.name]
-        run = rendering.run_id(given, job, trained_on)
+        run = stack_plan.run_id(given, job, trained_on)
         left = tuple(key for key in PROMOTED if key in has and key not in wanted)
         name = trained_on.value if trained_on else None
         found.append(Promotion(job.name, to.name, run, name, changes, left, _differing(job, to)))
@@ -196,8 +195,8 @@ def _next_rerun(stack: Stack, job: JobConfig) -> int:
 
 def _runs(stack: Stack, job: JobConfig) -> Iterator[str]:
     """The ids that the job's run may have: with the data set of a review, and with that of this machine."""
-    for datasets in (rendering.rendered_datasets(stack), dataset.of_jobs(stack)):
-        yield rendering.run_id(stack, job, datasets[job.name])
+    for datasets in (dataset.of_review(stack), dataset.of_jobs(stack)):
+        yield stack_plan.run_id(stack, job, datasets[job.name])
 
 
 def count_up(file: Path, numbers: dict[str, int]) -> None:

@@ -106,6 +106,11 @@ def volumes(stack: Stack) -> list[Claim]:
     return [models(stack), *data(stack)]
 
 
+def users(stack: Stack) -> list[int]:
+    """User ids of the pods that write on the models' volume."""
+    return sorted({job.user for job in stack.jobs})
+
+
 def own_volumes(stack: Stack) -> list[Volume]:
     """Those of the stack's volumes that are PersistentVolumes of its own."""
     return [volume for volume in volumes(stack) if isinstance(volume, Volume)]

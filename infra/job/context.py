@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pulumi
 
 from infra import paths, process
 from infra.config import Stack
+from infra.config.job import JobConfig
 from infra.config.operator import OperatorApi
 from infra.config.storage import KeepRuns
 from infra.config.training import Dataset
 from infra.image import inputs
-from infra.objects.manifest import read_from
 
 
 @dataclass(frozen=True)
@@ -45,12 +47,6 @@ class JobContext:
     group: int = 0
 
 
-def held_by(image: pulumi.Input[str], objects: list[pulumi.Resource]) -> pulumi.Output[str]:
-    """`image`, such that a job with it is deleted before any of `objects` is."""
-    held = [read_from(each, "") for each in objects]
-    return pulumi.Output.all(image, *held).apply(lambda known: str(known[0]))
-
-
 def context(stack: Stack, image: pulumi.Input[str], dataset: Dataset | None) -> JobContext:
     """The context of a job of `stack`.
 
@@ -71,3 +67,26 @@ def context(stack: Stack, image: pulumi.Input[str], dataset: Dataset | None) -> 
         api=stack.operator.api,
         group=stack.storage.group,
     )
+
+
+@dataclass(frozen=True)
+class Job:
+    """A registered job.
+
+    Parameters:
+        config: its section of the stack file.
+        context: what the stack decides for it.
+        run: the id of its run.
+        made: its resource; nothing where it has finished and left.
+        namespace: the job's.
+        uid: the job's, also of one that has left.
+        ended: its run as the state has it, where it has finished and left; else empty.
+    """
+
+    config: JobConfig
+    context: JobContext
+    run: str
+    made: list[pulumi.Resource]
+    namespace: pulumi.Input[str]
+    uid: pulumi.Input[str]
+    ended: Mapping[str, Any]

@@ -43,11 +43,11 @@ WITHOUT = {
 """Kind of an object that may not be looked at -> how a stack does without that look; of the others NEVER says it."""
 
 
-class OthersObjectsError(RuntimeError):
+class OthersObjectsError(agreed.ProgramError):
     """Objects of these names are in the cluster, and are not this stack's."""
 
 
-class LostObjectsError(RuntimeError):
+class LostObjectsError(agreed.ProgramError):
     """Objects of this stack are in the cluster and not in its state."""
 
 

@@ -58,18 +58,16 @@ def read_from(resource: pulumi.Resource, value: T) -> pulumi.Output[T]:
     return pulumi.Output({resource}, content, known.is_known(), known.is_secret())
 
 
-def register(
-    manifest: Manifest, opts: pulumi.ResourceOptions, held_by: pulumi.Resource | None = None
-) -> Object:
-    """Register an object whose manifest is known when the program runs.
+def register(manifest: Manifest, opts: pulumi.ResourceOptions, name: str = "") -> Object:
+    """Register an object whose manifest is known when the program runs, but for values in it.
 
     Parameters:
-        held_by: the resource that may be deleted only after this object.
+        name: of the resource; by default the object's title.
     """
     fields = tuple(key for key in manifest if key not in ("apiVersion", "kind", "metadata", "status"))
     return Object(
-        title(manifest),
-        manifest if held_by is None else read_from(held_by, manifest),
+        name or title(manifest),
+        manifest,
         api_version=manifest["apiVersion"],
         kind=manifest["kind"],
         fields=fields,

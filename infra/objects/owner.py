@@ -19,7 +19,7 @@ from infra.dynamic import Props, Provider, plain_props
 from infra.objects.labels import MANAGED_BY, OWNER, STACK
 
 
-class OwnerIdError(ValueError):
+class OwnerIdError(agreed.ProgramError):
     """The text that the user gave as an id is none."""
 
 

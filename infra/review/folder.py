@@ -8,14 +8,13 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from infra import paths
+from infra import paths, stack_plan
 from infra.config import Stack
 from infra.config.operator import OperatorApi, Queueing
 from infra.config.training import Dataset
-from infra.guard import component as guard
 from infra.image.component import rendered_reference
 from infra.objects.manifest import Manifest
-from infra.review import gitops, rendering
+from infra.review import gitops
 from infra.review.text import text
 from infra.training_operator.patches import CRD_KIND
 from infra.upstream import vendored
@@ -58,18 +57,15 @@ def groups(stack: Stack, datasets: Mapping[str, Dataset | None] | None = None) -
     Guard and operator are groups of their own: the guard's policy takes rights in the whole cluster, and the operator
     is applied server-side.
     """
-    planned = rendering.rendered_plan(stack)
-    chosen = rendering.rendered_datasets(stack) if datasets is None else datasets
-    workload = rendering.workload(stack, planned, rendered_reference(stack), chosen)
-    operator = rendering.operator(stack, planned)
-    rendering.ensure_allowed(stack, [*workload, *operator])
-    own = [each for each in operator if each["kind"] != CRD_KIND]
-    found = {
-        gitops.KEPT: [each for each in workload if each["kind"] in gitops.KEPT_KINDS],
-        gitops.GUARD: guard.manifests(stack, own),
-        gitops.OPERATOR: own,
-        gitops.JOBS: [each for each in workload if each["kind"] not in gitops.KEPT_KINDS],
-    }
+    planned = stack_plan.of(stack, stack_plan.reviewed(stack), datasets, rendered_reference(stack))
+    stack_plan.ensure_allowed(stack, [each.manifest for each in planned])
+    found: dict[str, list[Manifest]] = {group: [] for group in gitops.GROUPS}
+    for each in planned:
+        if each.manifest["kind"] != CRD_KIND:
+            group = gitops.KEPT if each.manifest["kind"] in gitops.KEPT_KINDS else gitops.JOBS
+            found[each.phase if each.phase in (gitops.GUARD, gitops.OPERATOR) else group].append(
+                each.manifest
+            )
     return {name: objects for name, objects in found.items() if objects}
 
 

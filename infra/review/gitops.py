@@ -14,6 +14,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from infra import stack_plan
 from infra.config import Stack
 from infra.config.job import QUEUE_LABEL
 from infra.config.names import BATCH_NAME_LENGTH
@@ -29,7 +30,7 @@ from infra.trainer_controller.patches import INJECTED
 from infra.training_operator.patches import CRD_KIND
 from storage.manifests import is_provisioned
 
-KEPT, GUARD, OPERATOR, JOBS = "kept", "guard", "operator", "jobs"
+GROUPS = KEPT, GUARD, OPERATOR, JOBS = "kept", stack_plan.GUARD, stack_plan.OPERATOR, "jobs"
 # Kinds of a stack's workload that hold what only people may delete.
 KEPT_KINDS = ("Namespace", "PersistentVolume", "PersistentVolumeClaim", "Secret")
 NEVER_PRUNED = {

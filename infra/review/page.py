@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
+from infra import dataset, stack_plan
 from infra.config import ConfigError, Stack, from_file
 from infra.config.encrypted import SHOWN, is_encrypted, leaves
 from infra.config.errors import Extending, key_of
@@ -24,7 +25,7 @@ from infra.guard.policy_rules import RULES
 from infra.job.manifest import run_of
 from infra.objects.job_kinds import NAMES
 from infra.objects.manifest import Manifest, title
-from infra.review import conformity, consequences, folder, rendering, versions
+from infra.review import conformity, consequences, folder, versions
 from infra.review.key_changes import KeyChange, key_changes
 from infra.review.object_changes import ObjectChange, object_changes
 from infra.review.text import objects_in
@@ -368,7 +369,7 @@ def _runs_on_digits(stack: Stack, before: Stack | None) -> dict[str, str]:
 
 
 def _run_on_digits(stack: Stack, job: JobConfig) -> str:
-    return rendering.run_id(stack, job, rendering.on_machine_with(Dataset.DIGITS, stack, job))
+    return stack_plan.run_id(stack, job, dataset.on_machine_with(Dataset.DIGITS, stack, job))
 
 
 def _rest(rows: Sequence[Sequence[str]]) -> tuple[str, ...]:

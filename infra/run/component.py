@@ -12,7 +12,7 @@ from infra.clusters.cluster import Cluster
 from infra.config.job import JobConfig
 from infra.config.operator import OperatorApi
 from infra.job import auxiliary_pods
-from infra.job.component import Job
+from infra.job.context import Job
 from infra.objects.job_kinds import TRAINJOB
 from infra.run.copy import ModelCopy
 from infra.run.ending import Ending

@@ -20,10 +20,8 @@ import pytest
 import yaml
 from kubernetes import client, config
 
-from infra import dataset
+from infra import dataset, stack_plan
 from infra.config.load import from_raw
-from infra.guard import component as guard
-from infra.review import rendering
 from tests.bench import peak_memory, simulated_nodes
 from tests.bench.conftest import Recorder, show, table
 from tests.e2e import clones
@@ -110,11 +108,10 @@ class Scale:
 
     def _objects(self) -> list[dict[str, Any]]:
         stack = from_raw(self.namespace, with_changes(self._changes(self.namespace)), "")
-        planned = rendering.rendered_plan(stack)
-        workload = rendering.workload(stack, planned, str(stack.image.reference), dataset.of_jobs(stack))
+        planned = stack_plan.reviewed(stack)
+        found = stack_plan.of(stack, planned, dataset.of_jobs(stack))
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}}
-        others = [each for each in workload if each["kind"] != "Namespace"]
-        return [namespace, *others, *guard.manifests(stack)]
+        return [namespace, *(each.manifest for each in found if each.phase != stack_plan.SPACES)]
 
     def round(self) -> None:
         """Everything once."""

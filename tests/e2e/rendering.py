@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from infra import operators, stack_plan
 from infra.config import from_file
-from infra.review import folder, rendering
+from infra.review import folder
 from infra.review.text import objects_in
 from infra.training_operator.patches import CRD_KIND
 from tests.e2e.project import Project
@@ -29,7 +30,7 @@ def rendered(project: Project, into: Path) -> dict[Title, Manifest]:
     project.run("python", "-m", "infra.review", project.stack, "--here", "--into", str(into))
     files = [path for path in (into / folder.RENDERED).rglob("*.yaml") if folder.has_objects(path.name)]
     stack = from_file(project.root / "stacks" / f"Pulumi.{project.stack}.yaml")
-    operator = rendering.operator(stack, rendering.rendered_plan(stack))
+    operator = operators.manifests(stack, stack_plan.reviewed(stack))
     definitions = [each for each in operator if each["kind"] == CRD_KIND]
     found = [each for path in files for each in objects_in(path.read_text())]
     return {title(each): each for each in (*definitions, *found)}

@@ -13,13 +13,12 @@ from typing import Any
 
 import pytest
 
+from infra import stack_plan
 from infra.config import Stack
 from infra.config.operator import KUEUE_NAMESPACE
-from infra.guard import component as guarding
 from infra.objects.job_kinds import QUEUE_KINDS
 from infra.objects.manifest import Manifest
 from infra.operators import manifests
-from infra.review import rendering
 from infra.training_operator.patches import CRD_KIND
 from infra.training_operator.plan import Plan
 from standins.tests.apiserver import ApiServer
@@ -100,12 +99,8 @@ def operators() -> list[Manifest]:
 def registered(operators: list[Manifest]) -> list[Manifest]:
     """What stacks of both APIs register, each with what it may ask of a cluster."""
     stacks = [of_api("v1"), of_api("v2")]
-    workloads = [
-        each
-        for asked in stacks
-        for each in rendering.workload(asked, WHOLE, IMAGE, rendering.rendered_datasets(asked))
-    ]
-    return [*workloads, *(each for asked in stacks for each in guarding.manifests(asked, [])), *operators]
+    planned = [each for asked in stacks for each in stack_plan.of(asked, WHOLE, image=IMAGE)]
+    return [*(each.manifest for each in planned if each.phase != stack_plan.OPERATOR), *operators]
 
 
 def found(value: Any, path: list[str]) -> Iterator[Any]:

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 import yaml
 
-from infra import operators, paths
+from infra import operators, paths, stack_plan
 from infra.config import Stack
 from infra.config.load import from_file, from_raw, read
 from infra.config.operator import OperatorApi
 from infra.objects.job_kinds import OF_API, RUNTIME
 from infra.objects.labels import STACK as STACK_LABEL
-from infra.review import folder, gitops, rendering
+from infra.review import folder, gitops
 from infra.training_operator.patches import CRD_KIND
 from infra.upstream import vendored
 from standins.tests.apiserver import ApiServer
@@ -151,7 +151,7 @@ def ensure_builds(top: Path, known: Stack) -> None:
     for group in (gitops.KEPT, gitops.JOBS):
         assert by_key(built(top / group)) == by_key(wanted[group])
     assert {crd is not None for crd in crds} == {gitops.OPERATOR in wanted}
-    registered = by_key(operators.manifests(known, rendering.rendered_plan(known)))
+    registered = by_key(operators.manifests(known, stack_plan.reviewed(known)))
     for name, crd in zip(OF_API[known.operator.api].crds, crds, strict=True):
         if crd is None:
             continue

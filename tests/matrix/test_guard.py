@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 import yaml
 
+from infra import stack_plan
 from infra.config import Stack, from_raw
-from infra.guard import admission, component
+from infra.guard import admission
 from infra.guard.policy_rules import RULES
 from infra.objects.adoption import Ownership, survey
 from infra.objects.api import ApiAddress
@@ -238,7 +239,9 @@ def test_the_two_stacks_keep_their_own_policies(
 def test_all_that_guards_is_found_again_by_whoever_has_lost_the_state(
     denied: AppliedProject, api_server: ApiServer
 ) -> None:
-    planned = component.manifests(stack_of(DENY))
+    stack = stack_of(DENY)
+    of_stack = stack_plan.of(stack, stack_plan.reviewed(stack))
+    planned = [each.manifest for each in of_stack if each.phase == stack_plan.GUARD]
     nobody = Ownership(StackState(), None, own_cluster=False)
     found = survey(Look(ApiAddress(str(api_server.kubeconfig)), print), planned, nobody)
     assert [title(each) for each in found.others] == [title(each) for each in planned]

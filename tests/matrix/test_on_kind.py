@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from infra import folder_preparation, volumes
+from infra import stack_plan, volumes
 from infra.config import changes
 from infra.config.changes import outcome
 from infra.config.cluster import ClusterKind
@@ -31,7 +31,7 @@ pytestmark = [
 def on_the_volume(sections: dict[str, Any]) -> set[str]:
     """Where the models' files are with `sections`, where and as whom pods write them, and who prepares the folder."""
     stack = from_raw("matrix", with_changes(sections), "matrix.yaml")
-    prepared = folder_preparation.manifest(stack, "image")["spec"] if stack.storage.prepares else None
+    prepared = stack_plan.preparation(stack, "image")["spec"] if stack.storage.prepares else None
     found = {str(prepared), *(str(each["spec"].get("hostPath")) for each in manifests(volumes.models(stack)))}
     for job in stack.jobs:
         spec = pod.template(job, context(stack, "image", None), "master")["spec"]

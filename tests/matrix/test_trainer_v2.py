@@ -10,7 +10,7 @@ import yaml
 from kubernetes import client, config, dynamic
 from kubernetes.client.exceptions import ApiException
 
-from infra import operators
+from infra import operators, stack_plan
 from infra.clusters.discovery import Question, read_contents
 from infra.config import Stack
 from infra.config.operator import OperatorApi
@@ -20,7 +20,6 @@ from infra.objects.job_kinds import JOBSET, TRAINJOB
 from infra.objects.kinds import Kind
 from infra.objects.look import Look
 from infra.objects.manifest import Manifest
-from infra.review import rendering
 from infra.training_operator.patches import CRD_KIND
 from infra.training_operator.plan import Plan
 from standins.tests.apiserver import ApiServer
@@ -117,7 +116,7 @@ def test_the_controllers_are_taken_as_they_are(server: Server, controllers: list
 
 
 def test_the_controllers_keep_to_the_policies(v2: Stack, controllers: list[Manifest]) -> None:
-    rendering.ensure_allowed(v2, controllers)
+    stack_plan.ensure_allowed(v2, controllers)
 
 
 def test_webhooks_call_services_that_are_there(controllers: list[Manifest]) -> None:

@@ -18,7 +18,7 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
 from infra.image import project
-from storage import directory, preparation
+from storage import directory
 from storage.manifests import Claim
 from trainer.launch import ExitStatus
 
@@ -132,7 +132,7 @@ def test_users_of_one_group_go_on_with_each_others_runs(image: str, volume: str)
 
 
 def container_of_job() -> dict[str, Any]:
-    made = preparation.job(Claim(claim="c", namespace="n"), "image", 1000, 0, "2775", [1000], {})
+    made = directory.job(Claim(claim="c", namespace="n"), "image", 1000, 0, "2775", [1000], {})
     (container,) = made["spec"]["template"]["spec"]["containers"]
     return dict(container)
 

@@ -1,10 +1,19 @@
-"""A kind cluster with its registry."""
+"""A kind cluster with its registry, and whether the one before may go.
+
+Pulumi before 3.260 does not count a cluster that it deletes before its replacement as deleted, so that `deleted_with`
+has no effect: at the end of the update it wants each old object deleted, by a plugin that reaches the old cluster no
+more. A user's own Pulumi may be that old. The plugin drops them where PULUMI_K8S_DELETE_UNREACHABLE is "true". That
+must never be so by chance: while a cluster lives, an API server that restarts would look the same. So it has to be
+set for this one update.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Awaitable, Mapping
-from typing import cast
+from pathlib import Path
+from typing import Any, cast
 
 import pulumi
 import pulumi_kubernetes
@@ -12,13 +21,21 @@ import pulumi_kubernetes
 from infra import agreed, paths
 from infra.clusters import registries, replacement
 from infra.clusters.cluster import TAKES_FIELDS_BACK, Cluster
-from infra.clusters.kind import old_objects, ownership
+from infra.clusters.kind import ownership
 from infra.clusters.kind.config import MODELS, KindConfig
 from infra.clusters.kind.providers import Connection, KindCluster, Registry, replaced_for
 from infra.config import Stack
-from infra.objects import stack_state
+from infra.config.cluster import ClusterKind
+from infra.objects.stack_state import StackState
 
 REGISTRY_IMAGE = "registry:3"
+# Read once and taken out of the program's environment: pulumi_kubernetes would write it into the provider's inputs,
+# where it would stay for good. The plugins have it from the CLI.
+_MAY_BE_DROPPED = os.environ.pop(agreed.DELETE_UNREACHABLE, "") == "true"
+
+
+class OldObjectsError(agreed.ProgramError):
+    """A cluster would be replaced, and its objects could not be deleted any more."""
 
 
 def kind_config(stack: Stack) -> KindConfig:
@@ -29,6 +46,40 @@ def kind_config(stack: Stack) -> KindConfig:
         models_path=stack.storage.host_path or MODELS,
         workers=stack.cluster.workers,
         api_server_port=stack.cluster.api_server_port,
+    )
+
+
+def _inputs(stack: Stack, environment: Mapping[str, str]) -> dict[str, Any]:
+    return {"config": kind_config(stack).encode(), "image": environment.get(agreed.NODE_IMAGE) or None}
+
+
+def ensure_replaceable(stack: Stack, held: StackState, environment: Mapping[str, str] = os.environ) -> None:
+    """May the cluster go that the update replaces, and its objects with it? A preview hears it from the cluster's diff.
+
+    Raises ReplacementRefusedError and OldObjectsError, before anything is touched.
+
+    Parameters:
+        held: what the stack's state holds.
+    """
+    if stack.cluster.kind is not ClusterKind.KIND or pulumi.runtime.is_dry_run():
+        return
+    if not (held.kind_cluster and held.objects):
+        return
+    reasons = replaced_for(dict(held.kind_cluster), _inputs(stack, environment))
+    if not reasons:
+        return
+    old, name = KindConfig.decode(held.kind_cluster["config"]).name, stack.cluster_name
+    if ownership.own_nodes(old, held.kind_cluster.get("instance")):
+        # What would be lost comes before how to go on; the cluster's own diff says it once more to the user.
+        replacement.ensure_allowed(old, stack.name, reasons, say=lambda _line: None)
+    if _MAY_BE_DROPPED:
+        return
+    if file := environment.get(agreed.LOST_OBJECTS):
+        Path(file).write_text(json.dumps({"replaced": name}))
+    raise OldObjectsError(
+        f"kind cluster {name} will be replaced ({', '.join(reasons)}); nothing was touched yet.\n"
+        f"  fix: `make up` goes on by itself; plain pulumi needs {agreed.DELETE_UNREACHABLE}=true for this one "
+        "update, so that the objects that go with the cluster leave the state"
     )
 
 
@@ -50,20 +101,9 @@ class Kind(pulumi.ComponentResource):
     def __init__(self, *, stack: Stack, environment: Mapping[str, str] = os.environ) -> None:
         super().__init__("trainstack:cluster:Kind", stack.cluster_name)
         name = stack.cluster_name
-        image = environment.get(agreed.NODE_IMAGE) or None
         child = pulumi.ResourceOptions(parent=self)
         kubeconfig_path = paths.portable(paths.kubeconfig(name))
-        inputs = {"config": kind_config(stack).encode(), "image": image}
-        held = stack_state.read()
-        if held.kind_cluster and held.objects:
-            reasons = replaced_for(dict(held.kind_cluster), inputs)
-            old = KindConfig.decode(held.kind_cluster["config"]).name
-            is_there = ownership.own_nodes(old, held.kind_cluster.get("instance"))
-            if reasons and is_there and not pulumi.runtime.is_dry_run():
-                # What would be lost comes before how to go on; the cluster's own diff says it once more to the user.
-                replacement.ensure_allowed(old, stack.name, reasons, say=lambda _line: None)
-            old_objects.ensure_they_may_go(name, reasons)
-        cluster = KindCluster(name, inputs, child)
+        cluster = KindCluster(name, _inputs(stack, environment), child)
         # Pulumi tells the outputs of a resource once they are in the state.
         cluster.instance.apply(lambda uid: ownership.finish(name, uid))
         registry_image = environment.get(agreed.REGISTRY_IMAGE) or REGISTRY_IMAGE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from infra import stack_plan
 from infra.config import Stack, from_raw
 from infra.job.context import JobContext
 from infra.upstream import vendored
@@ -19,6 +20,11 @@ JOB: dict[str, Any] = {
 def stack(name: str = "dev", **sections: Any) -> Stack:
     given = sections if {"job", "jobs"} & set(sections) else {"job": JOB, **sections}
     return from_raw(name, given, f"stacks/Pulumi.{name}.yaml")
+
+
+def shown(known: Stack) -> list[dict[str, Any]]:
+    """The objects of a stack, as a review takes them."""
+    return [each.manifest for each in stack_plan.of(known, stack_plan.reviewed(known))]
 
 
 def job_context(**changes: Any) -> JobContext:

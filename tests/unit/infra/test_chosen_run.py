@@ -13,8 +13,8 @@ from infra import paths, stack_edits
 from infra.config import ConfigError, from_file
 from infra.config.job import JobConfig
 from infra.config.operator import OperatorApi
-from infra.job.apis import objects
 from infra.job.manifest import manifest, run_of
+from infra.stack_plan import job_objects as objects
 from tests.unit.infra.samples import JOB, job_context
 
 ONE = """# the comment stays

@@ -17,7 +17,6 @@ from infra.objects.labels import MANAGED_BY, OF_JOB, OF_JOBSET
 from infra.objects.look import UnknownError
 from infra.objects.manifest import title
 from infra.objects.stack_state import StackState
-from infra.training_operator.plan import Plan
 from storage.manifests import Manifest, manifests
 from tests.unit.infra.objects.played_api import Request, listed, look, play
 from tests.unit.infra.samples import stack
@@ -32,7 +31,6 @@ FOLDER, EXPORT = (
     )
 )
 DATA = [each.volume("dev") for each in (FOLDER, EXPORT)]
-WHOLE = Plan(crd=True, operator=True, namespaces=())
 NOTEBOOK: Manifest = {"name": "notebook", "labels": {"app": "notebook"}}
 
 
@@ -108,7 +106,7 @@ class Cluster:
 def refusal(after: Stack, state: StackState) -> str:
     """Why the change is refused; empty where it is not."""
     try:
-        decision.ensure_free(after, look(), state, WHOLE)
+        decision.ensure_free(after, look(), state, ())
     except ConfigError as error:
         return str(error)
     return ""
@@ -296,4 +294,4 @@ def test_a_claim_that_cannot_be_asked_for_may_be_mounted(
 
 def test_a_cluster_that_is_not_there_has_no_users() -> None:
     nowhere = look(kubeconfig="/nowhere/kubeconfig")
-    decision.ensure_free(asking(request="5Gi"), nowhere, held(asking()), WHOLE)
+    decision.ensure_free(asking(request="5Gi"), nowhere, held(asking()), ())

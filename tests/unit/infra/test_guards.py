@@ -17,8 +17,7 @@ from infra import (
     dependents,
     inspection,
     paths,
-    program,
-    retained_claims,
+    stack_plan,
 )
 from infra.clusters import discovery, foreign_objects, selection
 from infra.clusters.discovery import ClusterContents, Question
@@ -33,7 +32,6 @@ from infra.objects.job_kinds import DEFINITION, PYTORCHJOB
 from infra.objects.look import ANSWER_S, READY, Look, UnknownError
 from infra.objects.manifest import Manifest, title
 from infra.objects.stack_state import StackState
-from infra.review import rendering
 from infra.training_operator.plan import Plan, plan
 from tests.matrix.entries import QUEUE
 from tests.unit.infra.objects.faulty_server import FAULTS, Handler, Server, kubeconfig, served, serving
@@ -84,10 +82,11 @@ GUARDS: dict[str, list[Guard]] = {
     ],
     "clusters.foreign_objects.titles": [lambda look: foreign_objects.titles(look, "dev")],
     "clusters.selection.examine": [lambda look: selection.examine(stack(**EXISTING), lambda _: False, look)],
+    "decision.decide": [lambda look: decided(look)],
     "decision.ensure_free": [
-        lambda look: decision.ensure_free(asking(request="5Gi"), look, held(asking()), GIVEN),
-        lambda look: decision.ensure_free(asking_for_v2(), look, of(*DEFINED), GIVEN),
-        lambda look: decision.ensure_free(stack(), look, of("Namespace/old"), GIVEN),
+        lambda look: decision.ensure_free(asking(request="5Gi"), look, held(asking()), ()),
+        lambda look: decision.ensure_free(asking_for_v2(), look, of(*DEFINED), ()),
+        lambda look: decision.ensure_free(stack(), look, of("Namespace/old"), ()),
     ],
     "dependents.of": [
         lambda look, titles=titles: dependents.of(look, titles, [])  # type: ignore[misc]
@@ -99,9 +98,9 @@ GUARDS: dict[str, list[Guard]] = {
     ],
     "inspection.objects": [lambda look: inspection.objects(stack(**EXISTING), look)],
     "objects.adoption.survey": [lambda look: adoption.survey(look, PLANNED, OWNED)],
-    "program.only_cluster": [lambda look: survey_of_program(look)],
-    "retained_claims.ensure_usable": [
-        lambda look, kind=kind: retained_claims.ensure_usable(of_kind(kind), look, [])  # type: ignore[misc]
+    "decision.only_cluster": [lambda look: survey_of_program(look)],
+    "decision.ensure_usable": [
+        lambda look, kind=kind: decision.ensure_usable(of_kind(kind), look, [])  # type: ignore[misc]
         for kind in StorageKind
         if kind is not StorageKind.CLASS
     ],
@@ -175,8 +174,13 @@ def told(users: dict[str, Any]) -> None:
         raise UnknownError(lines[0])
 
 
+def decided(look: Look) -> bool:
+    known = stack(**EXISTING)
+    return decision.decide(known, look, OWNED, ClusterContents(), stack_plan.of(known, GIVEN))
+
+
 def survey_of_program(look: Look) -> bool:
-    return program.only_cluster(
+    return decision.only_cluster(
         stack(**EXISTING), look, PLANNED, Ownership(StackState(), "0" * 16, own_cluster=True)
     )
 
@@ -344,7 +348,7 @@ def planned_by(changes: dict[str, Any], **of_operator: str) -> list[Manifest]:
     never = made.operator.install is Install.NEVER
     space = {made.cluster.namespace} if made.storage.kind is StorageKind.CLAIM else set()
     found = ClusterContents(namespaces=frozenset(space), crd=never, operator=never, kueue=never)
-    return rendering.preview(made, plan(made, found))
+    return [each.manifest for each in stack_plan.of(made, plan(made, found))]
 
 
 @pytest.mark.parametrize("api", OperatorApi)

@@ -11,11 +11,10 @@ import pytest
 import yaml
 from pulumi.dynamic import ResourceProvider
 
-from infra import agreed
+from infra import agreed, stack_plan
 from infra.clusters.discovery import ClusterContents
 from infra.objects.api import ApiAddress
 from infra.objects.patience import Patience
-from infra.review import rendering
 from infra.run import provider
 from infra.run.ending import EndingProvider
 from tests.unit.infra import samples
@@ -38,9 +37,9 @@ USERS = {"Run", "ModelCopy", "OperatorWebhook", "SharedFolder", "TrainJobEnding"
 def held(recorder: Recorder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, dict[str, Any]]:
     """Of each kind of dynamic resource that reaches the cluster: its inputs."""
     found: dict[str, dict[str, Any]] = {}
-    for api, install, contents in (("v1", "always", ClusterContents()), ("v2", "never", rendering.ASSUMED)):
+    for api, install, contents in (("v1", "always", ClusterContents()), ("v2", "never", stack_plan.ASSUMED)):
         operator = {"api": api, "install": install}
-        monkeypatch.setattr(rendering, "ASSUMED", contents)
+        monkeypatch.setattr(stack_plan, "ASSUMED", contents)
         sections = {"cluster": CLUSTER, "operator": operator, "storage": SHARED, "image": IMAGE, "job": JOB}
         file = tmp_path / "stacks" / f"Pulumi.{api}.yaml"
         file.parent.mkdir(exist_ok=True)

@@ -14,12 +14,11 @@ from infra.config import Stack
 from infra.guard.rule_scopes import pod_specs
 from infra.job import auxiliary_pods
 from infra.job.trainjob import jobs_of
-from infra.review.rendering import rendered_plan, workload
 from infra.run import reader_pod
 from infra.run.reader_pod import MountedClaim
 from infra.shared_folder import probe
 from tests.unit.infra.recorder import Recorder
-from tests.unit.infra.samples import IMAGE, stack
+from tests.unit.infra.samples import IMAGE, shown, stack
 from tests.unit.infra.test_program import configured, recorder, run_program
 
 __all__ = ["recorder"]
@@ -35,7 +34,7 @@ MAKERS = {
     "infra/operators.py": "the controllers",
     "infra/job/trainjob.py": "the jobs' image",
     "infra/run/reader_pod.py": "the jobs' image",
-    "storage/preparation.py": "the jobs' image",
+    "storage/directory.py": "the jobs' image",
     "infra/job/manifest.py": "a pod of infra/job/pod.py with one variable more",
     "infra/training_operator/webhook.py": "nothing: it is only asked about",
 }
@@ -52,12 +51,11 @@ def named(pod: dict[str, Any]) -> dict[str, Any]:
 
 def applied(known: Stack) -> dict[str, list[dict[str, Any]]]:
     """`Kind/name` -> what each of its pods' specs says of FIELDS."""
-    objects = workload(known, rendered_plan(known), IMAGE, dict.fromkeys(["a", "b"]))
     found = {
         f"{each['kind']}/{each['metadata']['name']}": [
             named(pod) for made in (each, *jobs_of(each)) for pod in pod_specs(made)
         ]
-        for each in objects
+        for each in shown(known)
     }
     return {name: pods for name, pods in found.items() if pods}
 

@@ -11,14 +11,16 @@ from typing import Any
 import pulumi
 import pytest
 
-from infra import agreed, dataset, paths, program
+from infra import agreed, dataset, decision, paths, program, stack_plan
 from infra.clusters import foreign_objects, selection
 from infra.clusters.discovery import ClusterContents
 from infra.clusters.kind import ownership
+from infra.clusters.kind.component import OldObjectsError
 from infra.clusters.kind.config import KindConfig
 from infra.clusters.kind.ownership import Standing
 from infra.config import ConfigError
 from infra.config.training import Dataset
+from infra.objects import adoption, owner
 from infra.objects.labels import MANAGED_BY, OWNER, STACK
 from infra.objects.stack_state import READ, StackState
 from infra.run import finished
@@ -192,6 +194,29 @@ def test_another_cluster_is_refused_before_anything_is_registered(
     assert recorder.registered == []
 
 
+@pytest.mark.parametrize("others", [[], ["configmaps/default/notes"]])
+def test_a_cluster_that_is_made_anew_is_refused_before_anything_is_registered(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, others: list[str]
+) -> None:
+    """What is not the stack's is named; without that `make up` is told to go on by itself."""
+    config = KindConfig(name="trainstack-dev", stack="dev", workers=1).encode()
+    space = {"kind": "Namespace", "metadata": {"name": "kubeflow"}}
+    held = {
+        "cluster": {"type": CLUSTER, "outputs": {"config": config}},
+        "object": {"type": f"{agreed.OBJECT}core/v1:Namespace", "outputs": space},
+    }
+    told = tmp_path / "told"
+    monkeypatch.setenv(agreed.LOST_OBJECTS, str(told))
+    monkeypatch.setattr(recorder, "call", lambda args: ({"outputs": held} if args.token == READ else {}, []))
+    monkeypatch.setattr(ownership, "own_nodes", lambda name, uid=None: [{"Name": name}])
+    monkeypatch.setattr(foreign_objects, "titles", lambda address, stack: others)
+    configured(job=JOB)
+    with pytest.raises(pulumi.RunError, match="default/notes" if others else "goes on by itself"):
+        run_program()
+    assert recorder.registered == []
+    assert told.exists() is not bool(others)
+
+
 @pytest.mark.parametrize(
     "held", [{}, {"urn": {"type": agreed.OWNER, "outputs": {"owner": OWNER_ID}}}], ids=["lost", "owner"]
 )
@@ -325,21 +350,29 @@ def test_what_no_review_shows_is_said_or_refused(
         "image": {"reference": IMAGE},
     }
     known, protected = stack(**given), stack(**given, protected=True)
-    planned = plan(known, found)
+    planned = stack_plan.of(known, plan(known, found))
     nothing, namespace = StackState(), StackState(objects=frozenset({"Namespace/kubeflow"}))
-    program.ensure_shown(known, planned, nothing, is_there=True)
-    program.ensure_shown(protected, planned, nothing, is_there=False)
+    decision.ensure_shown(known, planned, nothing, is_there=True)
+    decision.ensure_shown(protected, planned, nothing, is_there=False)
     assert ["Namespace/kubeflow" in each for each in messages] == [True, True]
     with pytest.raises(ConfigError, match="Namespace/kubeflow") as refused:
-        program.ensure_shown(protected, planned, nothing, is_there=True)
+        decision.ensure_shown(protected, planned, nothing, is_there=True)
     assert fix in str(refused.value)
     if found.operator:
-        program.ensure_shown(protected, planned, namespace, is_there=True)
+        decision.ensure_shown(protected, planned, namespace, is_there=True)
         assert len(messages) == 2
 
 
 @pytest.mark.parametrize(
-    "error", [ownership.ForeignClusterError("another's"), ownership.AnotherEngineError("elsewhere")]
+    "error",
+    [
+        ownership.ForeignClusterError("another's"),
+        ownership.AnotherEngineError("elsewhere"),
+        OldObjectsError("old objects"),
+        owner.OwnerIdError("no id"),
+        adoption.OthersObjectsError("others'"),
+        adoption.LostObjectsError("lost"),
+    ],
 )
 def test_a_cluster_that_is_not_ours_ends_it_with_a_sentence(
     recorder: Recorder, monkeypatch: pytest.MonkeyPatch, error: Exception

@@ -37,7 +37,7 @@ from pulumi.runtime.mocks import MockMonitor
 from pulumi.runtime.proto import source_pb2
 from pulumi.runtime.stack import Stack
 
-from infra import agreed, dataset, docker, paths
+from infra import agreed, dataset, docker, paths, stack_plan
 from infra.clusters import addresses, selection
 from infra.clusters.discovery import ClusterContents
 from infra.clusters.existing import component
@@ -46,7 +46,6 @@ from infra.config.cluster import ClusterKind
 from infra.config.load import from_raw, read
 from infra.image import inputs, project
 from infra.objects.manifest import Manifest
-from infra.review import rendering
 from infra.training_operator.patches import CRD_KIND
 from infra.upstream import vendored
 from tests.matrix import entries
@@ -111,6 +110,13 @@ MORE: dict[str, tuple[str, dict[str, Any]]] = {
     "storage.kind claim": (OTHERS, {"storage": {"kind": "claim", "claim": "theirs"}}),
     "cluster.kind": (OURS, {"cluster.kind": "microk8s"}),
     "image.repository": (OURS, {"image.repository": "registry.example/trainer"}),
+    "job.env of the cluster": (OTHERS, {"job.env": {"TOKEN": {"secure": "v1:cipher"}}}),
+    "operator.api with job.env": ("operator.api", {"job.env": {"TOKEN": {"secure": "v1:cipher"}}}),
+    "operator.api with a queue": ("operator.api", {"job.queue": "team-a"}),
+    "storage.kind class, images built here": (
+        "image.repository",
+        {"storage": {"kind": "class", "storageClass": "fast"}},
+    ),
     "sweep under way": (OURS, {"job": test_sweep.JOB, "sweep.options": test_sweep.LR}),
     "images built here": (OURS, {}),
     "operator.api, images built here": ("operator.api", {}),
@@ -198,7 +204,7 @@ def registered(
     monitor, outputs = _Monitor(mocks), dict[str, Any]()
     known = from_raw(stack, dict(sections), f"stacks/Pulumi.{stack}.yaml")
     taken = known.cluster.kind is ClusterKind.EXISTING and known.operator.install != "always"
-    found = rendering.ASSUMED if taken else ClusterContents()
+    found = stack_plan.ASSUMED if taken else ClusterContents()
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
         for each in [each for each in os.environ if each.startswith(("TRAINSTACK_", "PULUMI_"))]:
             patch.delenv(each)

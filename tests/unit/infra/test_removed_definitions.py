@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from infra import decision, dependents
+from infra import decision, dependents, operators
 from infra.clusters import selection
 from infra.clusters.discovery import read_contents
 from infra.config import ConfigError, Stack
@@ -18,7 +18,7 @@ from infra.objects.cluster_api import path
 from infra.objects.job_kinds import DEFINITION, JOBSET, OF_API, PYTORCHJOB, SHARED
 from infra.objects.kinds import CRD, NAMESPACE, Kind
 from infra.objects.look import UnknownError
-from infra.objects.manifest import Manifest
+from infra.objects.manifest import Manifest, title
 from infra.objects.stack_state import StackState
 from infra.training_operator.plan import Plan, plan
 from tests.unit.infra.objects.played_api import Request, listed, look, play
@@ -95,7 +95,8 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
 
 def ensure(asking: Stack, state: StackState, planned: Plan = WHOLE, kubeconfig: str | None = None) -> None:
     own = StackState(objects=state.objects | set(OWN))
-    decision.ensure_free(asking, look(kubeconfig=kubeconfig), own, planned)
+    titles = {title(each) for each in operators.manifests(asking, planned)}
+    decision.ensure_free(asking, look(kubeconfig=kubeconfig), own, titles)
 
 
 def asking(**operator: Any) -> Stack:

@@ -8,7 +8,6 @@ from infra import decision, dependents
 from infra.config import ConfigError
 from infra.objects.look import Look, UnknownError
 from infra.objects.stack_state import StackState
-from infra.training_operator.plan import Plan
 from tests.unit.infra.objects.played_api import Request, look, play
 from tests.unit.infra.samples import stack
 
@@ -41,8 +40,8 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Server:
 
 
 def ensure(held: StackState, *planned: str, kubeconfig: str | None = None) -> None:
-    whole = Plan(crd=True, operator=True, namespaces=planned)
-    decision.ensure_free(stack(), look(kubeconfig=kubeconfig), held, whole)
+    titles = {f"Namespace/{each}" for each in planned}
+    decision.ensure_free(stack(), look(kubeconfig=kubeconfig), held, titles)
 
 
 def test_others_objects_are_named_with_the_way_out(server: Server) -> None:

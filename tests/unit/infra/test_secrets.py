@@ -13,11 +13,11 @@ import pytest
 import yaml
 from pulumi.runtime import rpc
 
+from infra import stack_plan
 from infra.config import ConfigError, encrypted, from_raw
 from infra.config.encrypted import restored
 from infra.job.manifest import manifest
 from infra.job.run_id import run_id
-from infra.review import rendering
 from tests.unit.infra.config.test_changes import KEYS
 from tests.unit.infra.recorder import Recorder, recording
 from tests.unit.infra.samples import JOB, job_context, stack
@@ -75,12 +75,13 @@ def test_the_run_does_not_tell_of_a_secrets_text() -> None:
 
 def test_a_review_shows_the_secret_without_its_data() -> None:
     known = stack(job={**JOB, "env": {"TOKEN": CIPHER}})
-    objects = rendering.workload(known, rendering.rendered_plan(known), "image", {"pytorch-simple": None})
-    secret, job = objects[-2:]
+    planned = stack_plan.of(known, stack_plan.reviewed(known))
+    objects = [each.manifest for each in planned]
+    secret, job = [each.manifest for each in planned if each.phase == stack_plan.of_job("pytorch-simple")]
     assert (secret["kind"], job["kind"]) == ("Secret", "PyTorchJob")
     assert "data" not in secret
     assert secret["metadata"]["annotations"] == {"trainstack/variables": "TOKEN"}
-    assert CIPHER["secure"] not in json.dumps(objects)
+    assert CIPHER["secure"] not in json.dumps(objects) + repr(planned)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from infra import folder_preparation, inspection, paths, retained_claims, volumes
+from infra import decision, inspection, paths, stack_plan, volumes
 from infra.clusters.node_folders import ensure_one_folder
 from infra.config import ConfigError, Stack
 from infra.config.storage import StorageConfig
@@ -118,7 +118,7 @@ def test_folders_of_others_are_prepared_on_request_alone(
     assert (known.storage.prepares, known.prepared_by_job) == (prepares, by_job)
     asked = of_kind(kind, cluster, prepare=True)
     assert asked.storage.prepares
-    mounted = folder_preparation.manifest(asked, "image")["spec"]["template"]["spec"]["volumes"]
+    mounted = stack_plan.preparation(asked, "image")["spec"]["template"]["spec"]["volumes"]
     assert mounted == [{"name": "models", "persistentVolumeClaim": {"claimName": asked.claim}}]
     assert not of_kind(kind, cluster, prepare=False).storage.prepares
 
@@ -143,7 +143,7 @@ def test_a_claim_too_long_for_the_job_that_prepares_it_is_refused(
     value = "c" * (LONGEST_CLAIM - len(behind))
     fits = of_kind(kind, cluster, **{key: value}, **prepare)
     assert len(fits.claim) == LONGEST_CLAIM
-    name = folder_preparation.manifest(fits, "image")["metadata"]["name"]
+    name = stack_plan.preparation(fits, "image")["metadata"]["name"]
     assert len(name) == 63
     too_long = {key: f"{value}c", **prepare}
     if not fits.prepared_by_job:
@@ -163,7 +163,7 @@ def test_a_claim_too_long_for_the_job_that_prepares_it_is_refused(
 def test_models_come_to_this_machine_from_every_volume_that_is_elsewhere(
     recorder: Recorder, kind: StorageKind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retained_claims, "ensure_usable", lambda *asked: None)
+    monkeypatch.setattr(decision, "ensure_usable", lambda *asked: None)
     configured(job=JOB, storage={"kind": kind, **KEYS[kind]})
     run_program()
     made = {name.partition("/")[0] for name in recorder.manifests() if not name.endswith("-data")}
@@ -236,10 +236,10 @@ def test_a_claim_of_a_class_may_wait_for_a_suspended_jobs_pod(suspend: bool, pre
 def test_a_claim_in_a_cluster_that_is_not_made_yet_is_refused(cluster: str) -> None:
     nowhere = look(kubeconfig="/nowhere/kubeconfig")
     if cluster == "existing":
-        retained_claims.ensure_usable(of_kind(StorageKind.CLAIM, cluster), nowhere, [])
+        decision.ensure_usable(of_kind(StorageKind.CLAIM, cluster), nowhere, [])
         return
     with pytest.raises(ConfigError, match=r"(?s)storage\.claim = 'theirs'.*not there yet.*fix: make it"):
-        retained_claims.ensure_usable(of_kind(StorageKind.CLAIM, cluster), nowhere, [])
+        decision.ensure_usable(of_kind(StorageKind.CLAIM, cluster), nowhere, [])
 
 
 def test_a_batch_job_that_failed_is_made_anew(recorder: Recorder) -> None:

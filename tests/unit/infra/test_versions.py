@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from infra import decision, operators, program
+from infra import decision, operators
 from infra.clusters.discovery import ClusterContents
 from infra.config import ConfigError
 from infra.config.operator import OperatorApi
@@ -68,7 +68,7 @@ def test_the_program_asks_the_cluster_about_what_its_state_holds(monkeypatch: py
     monkeypatch.setattr(adoption, "_live", lambda look, planned: [there])
     asking = stack(cluster={"kind": "existing"}, image={"reference": "x:1", "unpinned": True})
     with pytest.raises(ConfigError, match=r"v2\.4\.0"):
-        program.only_cluster(asking, look(), [controller()], owned)
+        decision.only_cluster(asking, look(), [controller()], owned)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from storage import directory
+from storage.directory import job
 from storage.manifests import (
     Claim,
     ProvisionedClaim,
@@ -22,7 +23,6 @@ from storage.manifests import (
     persistent_volume,
     persistent_volume_claim,
 )
-from storage.preparation import job
 
 TRAINDB = Volume(
     name="traindb-models-volume",

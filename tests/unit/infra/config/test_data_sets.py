@@ -16,14 +16,13 @@ from infra.config.data_sets import SOURCES, DataSet
 from infra.config.load import Sections
 from infra.config.operator import OperatorApi
 from infra.config.section import Outcome
-from infra.job import apis
 from infra.job.context import context
 from infra.objects.manifest import Manifest
 from infra.review.key_changes import key_changes
-from infra.review.rendering import ensure_allowed, rendered_plan, workload
+from infra.stack_plan import ensure_allowed, job_objects
 from storage.manifests import persistent_volume
 from tests.unit.infra.config.test_pod_template import templates_in
-from tests.unit.infra.samples import IMAGE, JOB, stack
+from tests.unit.infra.samples import IMAGE, JOB, shown, stack
 
 CLUSTERS: dict[str, dict[str, Any]] = {
     kind: {"cluster": {"kind": kind}, "image": {"reference": IMAGE}} for kind in ClusterKind
@@ -127,7 +126,7 @@ def test_a_review_renders_each_source_by_the_policies_and_looks_at_no_folder(kin
     """None of the folders is on this machine."""
     data = [{"path": f"/data/{key}", key: value} for key, value in GIVEN.items()]
     known = with_data(*data, kind=kind, operator={"api": api})
-    objects = workload(known, rendered_plan(known), IMAGE, {JOB["name"]: None})
+    objects = shown(known)
     ensure_allowed(known, objects)
     kinds = [each["kind"] for each in objects if each["metadata"]["name"].startswith("trainstack-dev-data-")]
     assert kinds == ["PersistentVolume", "PersistentVolumeClaim"] * 2
@@ -136,7 +135,7 @@ def test_a_review_renders_each_source_by_the_policies_and_looks_at_no_folder(kin
 def test_a_folder_of_the_nodes_is_held_to_the_allowed_roots() -> None:
     known = with_data({"path": "/data", "folder": "/srv/photos"})
     with pytest.raises(ConfigError, match=r"(?s)hostPath /srv/photos is not below.*allowedRoots"):
-        ensure_allowed(known, workload(known, rendered_plan(known), IMAGE, {JOB["name"]: None}))
+        ensure_allowed(known, shown(known))
 
 
 def test_the_page_of_a_review_names_what_has_changed() -> None:
@@ -174,7 +173,7 @@ def test_the_pods_of_both_apis_see_all_of_it_read_only(api: str) -> None:
     data = [{"path": f"/data/{key}", key: value} for key, value in GIVEN.items()]
     known = with_data(*data, operator={"api": api})
     (job,) = known.jobs
-    templates = templates_in(apis.objects(job, context(known, IMAGE, None)))
+    templates = templates_in(job_objects(job, context(known, IMAGE, None)))
     assert templates
     for each in templates:
         (container,) = each["spec"]["containers"]
@@ -199,7 +198,7 @@ def test_job_pod_is_merged_over_data(api: str) -> None:
     pod = {"spec": {"containers": [{"name": "pytorch", "volumeMounts": [mount]}]}}
     job = {**JOB, "data": [{"path": "/other", "claim": "a"}], "pod": pod}
     known = stack(**CLUSTERS["existing"], operator={"api": api}, job=job)
-    for each in templates_in(apis.objects(known.jobs[0], context(known, IMAGE, None))):
+    for each in templates_in(job_objects(known.jobs[0], context(known, IMAGE, None))):
         assert mount in each["spec"]["containers"][0]["volumeMounts"]
 
 

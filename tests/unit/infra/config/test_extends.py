@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 import yaml
 
-from infra import dataset, paths, stack_edits
+from infra import dataset, operators, paths, stack_edits
 from infra.config import ConfigError, from_file, job_keys
 from infra.config.encrypted import is_encrypted, leaves
 from infra.config.errors import Extending, key_of, model_in, takes_null
 from infra.config.job import JobConfig
 from infra.config.load import Sections, own, read, source
 from infra.config.training import Dataset
-from infra.review import folder, rendering
+from infra.review import folder
 from tests.unit.infra.config.wrong_stacks import CASES, refusal
 from tests.unit.infra.samples import JOB
 
@@ -226,7 +226,7 @@ MOVED = [path for path, _ in leaves(moved_sections())]
 def test_a_value_that_moves_into_the_base_changes_neither_rendering_nor_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: tuple[str | int, ...]
 ) -> None:
-    monkeypatch.setattr(rendering, "operator", lambda stack, planned: [])
+    monkeypatch.setattr(operators, "manifests", lambda stack, planned: [])
     whole = tmp_path / "whole"
     whole.mkdir()
     file = write(whole, {}, moved_sections())

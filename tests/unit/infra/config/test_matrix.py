@@ -19,7 +19,7 @@ from infra.config.matrix_keys import segments
 from infra.config.names import JOB_NAME, JOB_NAME_LENGTH
 from infra.config.reference import PAGE
 from infra.job.manifest import manifest, run_of
-from infra.program import ran_before
+from infra.stack_plan import ends_before, of_run
 from tests.matrix.entries import OBJECTS, ON_KIND
 from tests.matrix.project import set_key
 from tests.unit.infra.config.wrong_stacks import cases
@@ -163,18 +163,14 @@ def test_other_errors_name_the_template() -> None:
 )
 def test_each_waits_for_the_run_so_many_places_before_it(most: int | None, before: list[int | None]) -> None:
     found = of({"training.seed": [1, 2, 3, 4]}, maxParallel=most)
-    runs: dict[str, Any] = {}
-    waits: list[Any] = []
-    for place, job in enumerate(found.jobs):
-        waits.append(next(iter(ran_before(found, runs)), None))
-        runs[job.name] = place
-    assert waits == before
+    runs = [of_run(job.name) for job in found.jobs]
+    wanted = [() if each is None else (runs[each],) for each in before]
+    assert [ends_before(found, place) for place in range(len(runs))] == wanted
 
 
 def test_the_jobs_of_a_list_wait_for_none() -> None:
     listed = from_raw("dev", {"jobs": [JOB, {**JOB, "name": "second"}]}, "stacks/Pulumi.dev.yaml")
-    anything: Any = {"mnist": 0}
-    assert ran_before(listed, anything) == []
+    assert ends_before(listed, 1) == ()
 
 
 def test_the_example_of_the_page_is_five_hundred_jobs_in_ten_lines() -> None:

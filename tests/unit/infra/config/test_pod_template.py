@@ -15,9 +15,9 @@ from infra.config.pod_template import MOVED, OURS
 from infra.job.run_id import run_id
 from infra.objects.labels import OF_JOB
 from infra.objects.manifest import Manifest
-from infra.review.rendering import ensure_allowed, rendered_plan, workload
+from infra.stack_plan import ensure_allowed
 from tests.unit.infra.job.test_manifest import built
-from tests.unit.infra.samples import IMAGE, JOB, job_context, stack
+from tests.unit.infra.samples import IMAGE, JOB, job_context, shown, stack
 
 GIVEN: dict[str, Any] = {
     "priorityClass": "high",
@@ -126,8 +126,7 @@ def test_a_moved_key_with_a_bad_value_is_refused_too(key: str, value: Any, pod: 
 @pytest.mark.parametrize("api", OperatorApi)
 def test_the_labels_by_which_pods_are_found_stay(metadata: Any, api: OperatorApi) -> None:
     found = stack(operator={"api": api}, job={**JOB, "pod": {"metadata": metadata}})
-    objects = workload(found, rendered_plan(found), IMAGE, {JOB["name"]: None})
-    templates = [each for each in templates_in(objects) if "pytorch" in str(each)]
+    templates = [each for each in templates_in(shown(found)) if "pytorch" in str(each)]
     assert templates
     for each in templates:
         assert each["metadata"]["labels"].items() >= {OF_JOB: JOB["name"]}.items()
@@ -235,10 +234,10 @@ def test_what_the_page_shows_is_taken_and_breaks_no_policy(job: dict[str, Any], 
         operator={"api": api},
         job={**JOB, **job},
     )
-    ensure_allowed(found, workload(found, rendered_plan(found), IMAGE, {JOB["name"]: None}))
+    ensure_allowed(found, shown(found))
 
 
 def test_limits_of_a_container_beside_are_asked_for_where_they_stand() -> None:
     found = stack(job={**JOB, "pod": {"spec": {"containers": [{"name": "beside", "image": IMAGE}]}}})
     with pytest.raises(ConfigError, match=r"container beside has no cpu limit(?s:.*)`job\.pod`"):
-        ensure_allowed(found, workload(found, rendered_plan(found), IMAGE, {JOB["name"]: None}))
+        ensure_allowed(found, shown(found))

@@ -95,7 +95,7 @@ def test_each_variable_that_names_an_image_is_in_the_table() -> None:
 
 
 UNCHANGING = {
-    "DELETE_UNREACHABLE": "the program takes it out, and `make` asks for it itself: infra/clusters/kind/old_objects.py",
+    "DELETE_UNREACHABLE": "the program takes it out, and `make` asks for it itself: infra/clusters/kind/component.py",
     "ENABLE_PATCH_FORCE": "the program says it itself: TAKES_FIELDS_BACK",
     "AWAIT_ALL": "waits longer for the same objects",
     **{f"CLIENT_{name}": "how fast the plugin asks" for name in ("BURST", "QPS", "TIMEOUT")},

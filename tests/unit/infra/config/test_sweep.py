@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from infra import agreed, program
+from infra import agreed, program, registration
 from infra.config import ConfigError, Stack, encrypted, from_raw
 from infra.config.job import JobConfig
 from infra.config.sweep_space import KEYS, LEFT_OUT, Choice, Range
@@ -138,7 +138,7 @@ def test_the_program_adds_the_trials_that_are_under_way(
     assert stack.trials == {"mnist-sweep-1", "mnist-sweep-3"}
     assert stack.own_jobs == of().jobs
     assert read(file).trials[1] == Trial(3, {"training.lr": 0.3})
-    before, after = (program.model_path(each, each.jobs[0], "mnist-0") for each in (of(), stack))
+    before, after = (registration.model_path(each, each.jobs[0], "mnist-0") for each in (of(), stack))
     assert before == after, "the model of the stack's own job stays where it was"
     another = from_raw("gpu", {"job": JOB}, "stacks/Pulumi.gpu.yaml")
     assert program.with_trials(another) == another, "another stack of this process has no search"

@@ -55,7 +55,7 @@ def refusal(
     """What the program says of stack dev, which extends `base` in stacks/base.yaml; it registers nothing."""
     recorder = Recorder()
     monkeypatch.setattr(paths, "DATA", folder / "data")
-    monkeypatch.setattr("infra.review.rendering.operator", lambda stack, planned: [])
+    monkeypatch.setattr("infra.operators.manifests", lambda stack, planned: [])
     pulumi.runtime.set_mocks(recorder, project="trainstack", stack="dev", preview=True)
     monkeypatch.setattr(pulumi, "get_root_directory", lambda: str(folder))
     monkeypatch.setenv("PULUMI_CONFIG", "")

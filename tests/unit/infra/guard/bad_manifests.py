@@ -9,8 +9,7 @@ from typing import Any
 
 import yaml
 
-from infra import volumes
-from infra.clusters import namespaces
+from infra import stack_plan, volumes
 from infra.config import Stack
 from infra.guard.rule_scopes import KINDS
 from infra.job.manifest import manifest
@@ -38,7 +37,7 @@ def good(stack: Stack) -> dict[str, Manifest]:
     role = {"apiVersion": "rbac.authorization.k8s.io/v1", "rules": [RIGHT]}
     labels = stack_labels(stack.name)
     objects = [
-        namespaces.manifest(stack, namespace),
+        stack_plan.namespace(stack, namespace),
         *volume_manifests(volumes.models(stack)),
         {**role, "kind": "ClusterRole", "metadata": {"name": f"{namespace}-reader", "labels": labels}},
         {**role, "kind": "Role", "metadata": {"name": "reader", "namespace": namespace}},

@@ -8,7 +8,7 @@ import yaml
 
 from infra import paths
 from infra.config import from_file
-from infra.guard import component
+from infra.guard import job_network
 from infra.job.manifest import manifest
 from tests.unit.infra.samples import IMAGE, JOB, job_context, stack
 
@@ -17,13 +17,13 @@ EXISTING: dict[str, Any] = {"cluster": {"kind": "existing"}, "image": {"referenc
 
 def egress(*entries: dict[str, Any]) -> list[dict[str, Any]]:
     """The rules of the entries, behind those of every job."""
-    (found,) = component.network_policies(stack(job={**JOB, "egress": list(entries)}))
+    (found,) = job_network.policies(stack(job={**JOB, "egress": list(entries)}))
     rules: list[dict[str, Any]] = found["spec"]["egress"]
     return rules[2:]
 
 
 def test_the_replicas_reach_each_other_and_dns() -> None:
-    (found,) = component.network_policies(stack())
+    (found,) = job_network.policies(stack())
     replicas = {"matchLabels": {"pytorch_job_name": "pytorch-simple"}}
     assert found["spec"]["podSelector"] == replicas
     assert found["spec"]["ingress"] == [{"from": [{"podSelector": replicas}]}]
@@ -34,7 +34,7 @@ def test_the_replicas_reach_each_other_and_dns() -> None:
 
 
 def test_the_replicas_of_a_trainjob_reach_who_takes_their_reports() -> None:
-    (found,) = component.network_policies(stack(operator={"api": "v2", "namespace": "trainer"}))
+    (found,) = job_network.policies(stack(operator={"api": "v2", "namespace": "trainer"}))
     assert found["spec"]["egress"][2:] == [
         {
             "to": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "trainer"}}}],
@@ -45,7 +45,7 @@ def test_the_replicas_of_a_trainjob_reach_who_takes_their_reports() -> None:
 
 def test_it_selects_every_replica_of_its_job_and_no_other() -> None:
     known = stack(jobs=[{"name": "one"}, {"name": "two"}])
-    policies = {each["metadata"]["name"]: each["spec"] for each in component.network_policies(known)}
+    policies = {each["metadata"]["name"]: each["spec"] for each in job_network.policies(known)}
     for job in known.jobs:
         replicas = manifest(job, job_context())["spec"]["pytorchReplicaSpecs"]
         labels = [each["template"]["metadata"]["labels"] for each in replicas.values()]
@@ -64,8 +64,8 @@ def test_what_the_stack_file_lists_is_reached() -> None:
 
 
 def test_in_a_cluster_that_is_there_only_who_asks_gets_one() -> None:
-    assert component.network_policies(stack(**EXISTING)) == []
-    assert len(component.network_policies(stack(**EXISTING, job={**JOB, "egress": []}))) == 1
+    assert job_network.policies(stack(**EXISTING)) == []
+    assert len(job_network.policies(stack(**EXISTING, job={**JOB, "egress": []}))) == 1
 
 
 def test_every_stack_that_downloads_its_data_may() -> None:
@@ -75,7 +75,7 @@ def test_every_stack_that_downloads_its_data_may() -> None:
         fetches = not known.models_are_here and any(
             job.training.dataset == "fashion-mnist" for job in known.jobs
         )
-        policies = component.network_policies(known)
+        policies = job_network.policies(known)
         if fetches and policies:
             listed = yaml.safe_load(path.read_text())["config"]["trainstack:job"]["egress"]
             assert {each["port"] for each in listed} == {80, 443}, path.name

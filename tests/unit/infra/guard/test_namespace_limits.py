@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
+from infra import stack_plan
 from infra.config import ConfigError
 from infra.config.names import quantity
-from infra.folder_preparation import manifest as preparation
 from infra.guard import namespace_limits
 from infra.objects.api import ApiAddress
-from infra.review import folder, rendering
+from infra.review import folder
 from infra.run.reader_pod import MountedClaim
 from infra.run.reader_pod import manifest as reader
+from infra.stack_plan import preparation
 from infra.training_operator import patches
 from infra.upstream import vendored
 from tests.unit.infra.samples import IMAGE, JOB, OVERLAY, stack, upstreams
@@ -78,7 +79,7 @@ def test_an_operator_in_the_jobs_namespace_counts(key: str, limit: object, looke
         known = stack(cluster={"quota": {**FIVE, key: limit}}, operator=operator)
         if looked_at == "review":
             return folder.files(known)
-        return rendering.preview(known, rendering.rendered_plan(known))
+        return stack_plan.of(known, stack_plan.reviewed(known))
 
     with pytest.raises(ConfigError, match=rf"(?s)cluster.quota.{key}.*controllers.*operator\.namespace"):
         objects()
@@ -93,7 +94,7 @@ def test_room_for_both_is_enough_and_somebody_elses_operator_needs_none(
     for key, limit in room:
         image: dict[str, Any] = {"image": {"reference": IMAGE}} if kind == "existing" else {}
         known = stack(cluster={"kind": kind, "quota": {**FIVE, key: limit}}, **image)
-        assert rendering.preview(known, rendering.rendered_plan(known))
+        assert stack_plan.of(known, stack_plan.reviewed(known))
 
 
 def controller(name: str, namespace: str, replicas: int = 1) -> Any:

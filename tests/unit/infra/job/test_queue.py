@@ -9,9 +9,9 @@ import pytest
 from infra.config.job import QUEUE_LABEL
 from infra.config.operator import OperatorApi
 from infra.job import queue
-from infra.job.apis import objects
 from infra.objects import stack_state
 from infra.objects.manifest import Manifest
+from infra.stack_plan import job_objects as objects
 from tests.unit.infra.review.test_gitops import reconciled
 from tests.unit.infra.samples import job_context, stack
 

@@ -17,9 +17,9 @@ from infra.config.operator import OperatorApi
 from infra.config.section import keys
 from infra.config.training import Dataset
 from infra.config.trainjobs import REFUSED
-from infra.job.apis import objects
 from infra.job.run_id import run_id
 from infra.objects.labels import OF_JOBSET
+from infra.stack_plan import job_objects as objects
 from tests.matrix.entries import JOB, OBJECTS, ON_KIND, Entry
 from tests.matrix.project import set_key
 from tests.unit.infra.samples import job_context, stack

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from infra import decision, dependents, operators, paths
+from infra import decision, dependents, operators, paths, stack_plan
 from infra.clusters.discovery import ClusterContents, Question, read_contents
 from infra.config import ConfigError, Stack
 from infra.config.operator import KUEUE_NAMESPACE, Install, OperatorApi
@@ -27,7 +27,7 @@ from infra.objects.kinds import CRD, DEPLOYMENT, Kind
 from infra.objects.labels import STACK
 from infra.objects.manifest import Manifest, title
 from infra.objects.stack_state import StackState
-from infra.review import folder, rendering, versions
+from infra.review import folder, versions
 from infra.training_operator.patches import CRD_KIND
 from infra.training_operator.plan import Plan, plan
 from infra.upstream import vendored
@@ -126,7 +126,7 @@ def test_the_program_is_the_releases_limited_and_restricted(objects: list[Manife
     assert set(manager["resources"]["limits"]) == {"cpu", "memory"}
     assert manager["securityContext"]["readOnlyRootFilesystem"]
     assert pod["securityContext"]["runAsNonRoot"]
-    rendering.ensure_allowed(asking(), objects)
+    stack_plan.ensure_allowed(asking(), objects)
 
 
 def test_another_configuration_starts_kueue_anew() -> None:
@@ -238,7 +238,7 @@ def test_a_review_tells_of_kueue_and_the_quota() -> None:
     assert any("kueue-0.17.0" in each for each in folder.definitions(asked))
     assert folder.projects_of(stack()) == ("training-operator",)
     assert versions.changes(asked, paths.ROOT) == []
-    rendering.preview(asked, plan(asked, ClusterContents()))
+    stack_plan.of(asked, plan(asked, ClusterContents()))
 
 
 class Cluster:
@@ -340,8 +340,9 @@ def test_what_others_have_in_the_queues_keeps_them(
     with pytest.raises(
         ConfigError, match=rf"(?s)trainstack:cluster\.queue = \(changed\).*{name}.*fix: let them end"
     ):
-        decision.ensure_free(stack(operator={"queue": "kueue"}), look(), state, NOTHING)
-    decision.ensure_free(asking(), look(), state, NOTHING)
+        decision.ensure_free(stack(operator={"queue": "kueue"}), look(), state, ())
+    planned = {title(each) for each in operators.quota(asking(), NOTHING)}
+    decision.ensure_free(asking(), look(), state, planned)
 
 
 def _own(others: list[Manifest]) -> list[Manifest]:
@@ -377,9 +378,9 @@ def test_what_does_not_need_the_queues_does_not_keep_them(
 
 def test_a_stack_elsewhere_renders_its_quota() -> None:
     there = asking(cluster={"kind": "existing"}, image={"reference": IMAGE})
-    titles = [title(each) for each in rendering.operator(there, rendering.rendered_plan(there))]
+    titles = [title(each) for each in operators.manifests(there, stack_plan.reviewed(there))]
     assert titles == OWN
-    assert rendering.unseen(there, plan(there, rendering.ASSUMED)) == []
-    lacking = rendering.unseen(there, plan(there, ClusterContents(**THEIRS)))
+    assert stack_plan.unseen(there, stack_plan.of(there, plan(there, stack_plan.ASSUMED))) == []
+    lacking = stack_plan.unseen(there, stack_plan.of(there, plan(there, ClusterContents(**THEIRS))))
     assert lacking[0] == f"Namespace/{KUEUE_NAMESPACE}"
     assert set(lacking).isdisjoint(OWN)

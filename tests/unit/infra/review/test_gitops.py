@@ -17,12 +17,12 @@ from infra.config.job import QUEUE_LABEL
 from infra.config.load import read, stack_name
 from infra.config.names import BATCH_NAME_LENGTH
 from infra.config.operator import OperatorApi
-from infra.job.apis import objects as job_objects
 from infra.job.manifest import run_of
 from infra.job.queue import SUSPEND
 from infra.objects.job_kinds import NAMES, OF_API, PYTORCHJOB, RUNTIME, TRAINJOB
 from infra.objects.manifest import Manifest
 from infra.review import folder, gitops
+from infra.stack_plan import job_objects
 from infra.upstream import vendored
 from tests.matrix import entries
 from tests.matrix.entries import Entry

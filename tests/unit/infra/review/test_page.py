@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from infra import agreed, operators
+from infra import agreed, operators, stack_plan
 from infra.config import ConfigError
 from infra.config.changes import OUTCOMES, outcome
 from infra.config.cluster import ClusterKind
@@ -22,7 +22,7 @@ from infra.guard.policy_rules import RULES
 from infra.objects.job_kinds import OF_API, RUNTIME
 from infra.objects.manifest import title
 from infra.review import __main__ as command
-from infra.review import conformity, consequences, folder, page, rendering
+from infra.review import conformity, consequences, folder, page
 from infra.review.consequences import REPLACED
 from infra.review.key_changes import key_changes, rule_of
 from infra.review.object_changes import object_changes
@@ -38,13 +38,14 @@ ON_KIND: dict[str, Any] = {"cluster": {}, "operator": {}, "image": {}, "job": {"
 ENTRIES = {**entries.OBJECTS, **entries.ON_KIND}
 NO_TRAINING = "No training starts from its beginning: no job has another run to train."
 ELASTIC = {"minReplicas": 1, "maxReplicas": 7}
+REGISTERED = operators.manifests
 SECRET = {"secure": "v1:first:cipher"}
 
 
 @pytest.fixture(autouse=True)
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the operator's manifests, kubeconform and schemas."""
-    monkeypatch.setattr(rendering, "operator", lambda stack, planned: [])
+    monkeypatch.setattr(operators, "manifests", lambda stack, planned: [])
     monkeypatch.delenv(agreed.OPENAPI, raising=False)
 
 
@@ -329,7 +330,7 @@ def test_another_image_alone_replaces_what_runs_it(
 ) -> None:
     """The trainer has changed, the stack file has not."""
     repository.before(**{"storage.prepare": True})
-    monkeypatch.setattr(rendering, "ensure_allowed", lambda stack, manifests: None)
+    monkeypatch.setattr(stack_plan, "ensure_allowed", lambda stack, manifests: None)
     monkeypatch.setattr(folder, "rendered_reference", lambda stack: "localhost:5000/trainer:2")
     text = repository.shown(**{"storage.prepare": True})
     assert page.NO_KEY in text
@@ -469,7 +470,7 @@ def test_a_base_that_is_refused_leaves_open_what_is_replaced_and_lost(
 def both(monkeypatch: pytest.MonkeyPatch) -> None:
     """The operators of both APIs."""
     monkeypatch.setattr(vendored, "objects", test_trainer.operators_of_both)
-    monkeypatch.setattr(rendering, "operator", operators.manifests)
+    monkeypatch.setattr(operators, "manifests", REGISTERED)
 
 
 @pytest.mark.usefixtures("both")
@@ -508,11 +509,11 @@ def shown_of(api: OperatorApi) -> set[str]:
     """Titles of what a stack has with this API alone: job, operator, definitions."""
     given = with_changes({**ON_KIND, "operator.api": api.value})
     stack = from_raw(NAME, given, "")
-    planned = rendering.rendered_plan(stack)
-    jobs = rendering.workload(stack, planned, "", rendering.rendered_datasets(stack))
+    planned = stack_plan.reviewed(stack)
+    objects = [each.manifest for each in stack_plan.of(stack, planned)]
     kinds = {OF_API[api].kind, RUNTIME}
-    found = [each for each in jobs if each["kind"] in kinds] + rendering.operator(stack, planned)
-    return {title(each) for each in found}
+    operator = operators.manifests(stack, planned)
+    return {title(each) for each in objects if each["kind"] in kinds or each in operator}
 
 
 def test_policies_are_counted_and_missing_schemas_said(repository: Repository) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from infra import volumes
-from infra.clusters import namespaces
+from infra import stack_plan, volumes
 from infra.guard import policy_rules
 from infra.guard.conditions import Allowed
 from infra.guard.policy_rules import RULES
@@ -21,7 +20,7 @@ ALLOWED = Allowed(("/var/lib/trainstack",), frozenset({"busybox:1.37"}))
 def test_our_own_manifests_pass() -> None:
     known = stack()
     objects = [
-        namespaces.manifest(known, "kubeflow"),
+        stack_plan.namespace(known, "kubeflow"),
         *(each for volume in volumes.volumes(known) for each in volume_manifests(volume)),
         manifest(known.jobs[0], job_context()),
         *good(known).values(),

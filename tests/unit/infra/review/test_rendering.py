@@ -13,7 +13,7 @@ import pulumi
 import pytest
 import yaml
 
-from infra import dataset, docker, paths
+from infra import dataset, docker, operators, paths, stack_plan
 from infra.clusters import addresses, selection
 from infra.clusters.discovery import ClusterContents
 from infra.clusters.existing import component
@@ -22,13 +22,12 @@ from infra.config.load import from_raw
 from infra.config.operator import Install, OperatorApi
 from infra.config.training import Dataset
 from infra.guard import admission
-from infra.guard import component as guard
 from infra.image.component import rendered_reference
 from infra.job.manifest import manifest, run_of
 from infra.objects import owner
 from infra.objects.job_kinds import OF_API
 from infra.objects.manifest import Manifest, title
-from infra.review import folder, gitops, rendering
+from infra.review import folder, gitops
 from infra.review.text import objects_in, text
 from infra.training_operator import patches
 from infra.training_operator.patches import CRD_KIND
@@ -58,13 +57,13 @@ def recorder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Recorder:
 
 def rendered_dataset(chosen: Any) -> Any:
     known = stack(job={"name": "x", "training": {"dataset": chosen}} if chosen else {"name": "x"})
-    return rendering.rendered_datasets(known)["x"]
+    return dataset.of_review(known)["x"]
 
 
 def registered(mocks: Recorder, path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Manifest]:
     """Run the program on a stack file; the Kubernetes objects that it registers."""
     known = from_file(path)
-    found = ClusterContents() if known.cluster.kind == "kind" else rendering.ASSUMED
+    found = ClusterContents() if known.cluster.kind == "kind" else stack_plan.ASSUMED
     found = ClusterContents() if known.cluster.kind == "microk8s" else found
     monkeypatch.setattr(selection, "examine", lambda chosen, is_ours, look: found)
     monkeypatch.setattr(selection, "_is_gone", lambda chosen: True)
@@ -92,13 +91,8 @@ def image_of(known: Stack) -> str:
 @pytest.mark.parametrize("path", STACKS, ids=lambda path: path.stem)
 def test_rendered_is_registered(path: Path, recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
     known = from_file(path)
-    planned = rendering.rendered_plan(known)
-    datasets = rendering.rendered_datasets(known)
-    wanted = [
-        *rendering.workload(known, planned, image_of(known), datasets),
-        *guard.manifests(known),
-        *rendering.operator(known, planned),
-    ]
+    planned = stack_plan.reviewed(known)
+    wanted = [each.manifest for each in stack_plan.of(known, planned, image=image_of(known))]
     for name in ("NODE_IMAGE", "OPERATOR_IMAGE", "INIT_IMAGE", "REGISTRY_IMAGE"):
         monkeypatch.delenv(f"TRAINSTACK_{name}", raising=False)
     found = registered(recorder, path, monkeypatch)
@@ -122,17 +116,12 @@ def test_what_a_review_takes_to_be_there_is_told_from_what_it_shows(
         )
         planned = plan(known, ClusterContents())
         shown, applied = (
-            [
-                title(object_)
-                for object_ in (
-                    *rendering.workload(known, each, IMAGE, rendering.rendered_datasets(known)),
-                    *rendering.operator(known, each),
-                )
-            ]
-            for each in (rendering.rendered_plan(known), planned)
+            [title(each.manifest) for each in stack_plan.of(known, parts)]
+            for parts in (stack_plan.reviewed(known), planned)
         )
-        assert sorted(rendering.unseen(known, planned)) == sorted(set(applied) - set(shown))
-        assert bool(rendering.unseen(known, planned)) is (kind == "existing" and install is Install.AUTO)
+        unseen = stack_plan.unseen(known, stack_plan.of(known, planned))
+        assert sorted(unseen) == sorted(set(applied) - set(shown))
+        assert bool(unseen) is (kind == "existing" and install is Install.AUTO)
 
 
 @pytest.mark.parametrize("path", STACKS, ids=lambda path: path.stem)
@@ -206,12 +195,12 @@ def operator_with(image: str) -> list[Manifest]:
 
 
 def test_another_version_of_upstreams_operator_is_allowed_by_its_tag() -> None:
-    rendering.ensure_allowed(stack(), operator_with(f"{admission.OPERATOR}:v1-0123456"))
+    stack_plan.ensure_allowed(stack(), operator_with(f"{admission.OPERATOR}:v1-0123456"))
 
 
 def test_an_operator_of_somebody_elses_is_not() -> None:
     with pytest.raises(ConfigError, match=r"ghcr.io/you/training-operator:v1 has no digest"):
-        rendering.ensure_allowed(stack(), operator_with("ghcr.io/you/training-operator:v1"))
+        stack_plan.ensure_allowed(stack(), operator_with("ghcr.io/you/training-operator:v1"))
 
 
 def test_stale_files_are_shown_as_a_difference(recorder: Recorder, tmp_path: Path) -> None:
@@ -324,8 +313,8 @@ def test_the_order_of_a_mapping_in_the_stack_file_makes_no_difference(
     monkeypatch: pytest.MonkeyPatch, key: str
 ) -> None:
     """`pulumi up` gets mappings sorted, a review and a GitOps engine as the file has them."""
-    monkeypatch.setattr(rendering, "operator", lambda known, planned: [])
-    monkeypatch.setattr(rendering, "ensure_allowed", lambda known, manifests: None)
+    monkeypatch.setattr(operators, "manifests", lambda known, planned: [])
+    monkeypatch.setattr(stack_plan, "ensure_allowed", lambda known, manifests: None)
     sections = with_changes(GIVEN[key])
     sorted_one, reversed_one = (
         folder.files(from_raw("shown", ordered(sections, reverse), "")) for reverse in (False, True)

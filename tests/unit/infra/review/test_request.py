@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from infra import agreed, paths
+from infra import agreed, operators, paths
 from infra.config import ConfigError, from_file
-from infra.review import folder, page, rendering, request, text
+from infra.review import folder, page, request, text
 
 COMMENT = paths.ROOT / "ci" / "comment.py"
 COMMIT = "0123456789abcdef"
@@ -52,7 +52,7 @@ class Request:
 def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Request:
     """Without the operator's manifests and schemas."""
     monkeypatch.setattr(paths, "ROOT", tmp_path)
-    monkeypatch.setattr(rendering, "operator", lambda stack, planned: [])
+    monkeypatch.setattr(operators, "manifests", lambda stack, planned: [])
     monkeypatch.setattr(folder, "definitions", lambda stack, root=None: {})
     monkeypatch.delenv(agreed.OPENAPI, raising=False)
     return Request(tmp_path)

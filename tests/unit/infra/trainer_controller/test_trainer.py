@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from infra import operators
+from infra import operators, stack_plan
 from infra.clusters.discovery import ClusterContents
 from infra.config import ConfigError
 from infra.config.operator import OperatorApi
@@ -17,7 +17,7 @@ from infra.guard.conditions import Allowed
 from infra.job.run_id import run_id
 from infra.objects.job_kinds import RUNTIME, TRAINJOB
 from infra.objects.labels import STACK
-from infra.review import folder, gitops, rendering
+from infra.review import folder, gitops
 from infra.trainer_controller import patches
 from infra.training_operator import webhook
 from infra.training_operator.patches import CRD_KIND
@@ -125,7 +125,7 @@ def test_the_images_are_those_of_the_releases(objects: list[dict[str, Any]]) -> 
         if each["kind"] == "Deployment"
     }
     assert found == patches.IMAGES
-    rendering.ensure_allowed(stack(**V2), objects)
+    stack_plan.ensure_allowed(stack(**V2), objects)
 
 
 @pytest.mark.parametrize(
@@ -247,9 +247,10 @@ def test_a_review_shows_runtime_and_job_and_no_definition() -> None:
 
 def test_a_review_holds_the_jobs_of_a_runtime_to_the_policies() -> None:
     v2 = stack(**V2)
-    found = rendering.workload(v2, plan(v2, ClusterContents()), "trainer:latest", {JOB["name"]: None})
+    planned = stack_plan.of(v2, plan(v2, ClusterContents()), image="trainer:latest")
+    found = [each.manifest for each in planned]
     with pytest.raises(ConfigError, match=f"Job/kubeflow/{JOB['name']}-node-0: .*trainer:latest"):
-        rendering.ensure_allowed(v2, found)
+        stack_plan.ensure_allowed(v2, found)
 
 
 def test_the_run_of_a_review_is_that_of_v1() -> None:

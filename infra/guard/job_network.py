@@ -1,35 +1,19 @@
-"""What guards the jobs' namespace: the policy, quota and limit range, and a network policy for each job."""
+"""A network policy for each job: what its replicas reach, and who reaches them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-import pulumi
-
-from infra.clusters.cluster import Cluster
 from infra.config import Stack
 from infra.config.egress import Egress
 from infra.config.job import JobConfig
-from infra.guard import admission, namespace_limits
 from infra.guard.admission import NAME_OF_NAMESPACE
 from infra.objects.labels import OF_JOB, stack_labels
-from infra.objects.manifest import Manifest, register
+from infra.objects.manifest import Manifest
 from infra.trainer_controller.patches import REPORTS_PORT
 
 DNS = 53
 
 
-def manifests(stack: Stack, controllers: Iterable[Manifest] = ()) -> list[Manifest]:
-    """Its objects, as a review renders them. Raises ConfigError where the stack's own pods would be refused by them.
-
-    Parameters:
-        controllers: the objects of the stack's own operator and scheduler.
-    """
-    limits = namespace_limits.manifests(stack, controllers)
-    return [*admission.manifests(stack), *limits, *network_policies(stack)]
-
-
-def network_policies(stack: Stack) -> list[Manifest]:
+def policies(stack: Stack) -> list[Manifest]:
     """A NetworkPolicy for each job that lists what it reaches, and for every job in a cluster that the stack makes."""
     own = stack.cluster.kind.is_ours
     return [_network_policy(stack, job) for job in stack.jobs if own or job.egress is not None]
@@ -75,13 +59,3 @@ def _rule(each: Egress) -> Manifest:
         place = {"namespaceSelector": {"matchLabels": {NAME_OF_NAMESPACE: each.namespace}}}
         return {"to": [place], **ports}
     return ports
-
-
-def provide(stack: Stack, cluster: Cluster, namespaces: list[pulumi.Resource]) -> list[pulumi.Resource]:
-    """Register its objects. Returns the resources that a job waits for.
-
-    Parameters:
-        namespaces: the stack's own, which come first.
-    """
-    opts = cluster.options(cluster.provider, namespaces)
-    return [register(each, opts) for each in manifests(stack)]

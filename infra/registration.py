@@ -1,0 +1,189 @@
+"""Registers a plan: one loop makes every object of it a resource, phase by phase, between what is no object."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pulumi
+
+from infra import agreed, operators, paths, stack_plan, volumes
+from infra.clusters.cluster import Cluster
+from infra.clusters.kind import data_folders
+from infra.clusters.node_folders import Taints
+from infra.config import Stack
+from infra.config.job import JobConfig
+from infra.config.training import Dataset
+from infra.image.component import Image
+from infra.job.context import Job, context
+from infra.job.manifest import run_of
+from infra.objects.manifest import Manifest, Object, read_from, register, title
+from infra.run.component import JobRun
+from infra.shared_folder import component as shared_folder
+from infra.stack_plan import Planned
+from infra.training_operator.plan import Plan
+from storage.directory import NodeDirectory
+
+
+class Registration:
+    """The objects of a plan as resources in a cluster.
+
+    Attributes:
+        made: what phases, titles of objects, and whatever else objects wait for have come to.
+        image: the trainer image's reference, by digest; not known in a preview before the image is pushed.
+    """
+
+    def __init__(self, cluster: Cluster, planned: Iterable[Planned]) -> None:
+        self.cluster, self.planned = cluster, [*planned]
+        self.made: dict[str, list[Any]] = defaultdict(list)
+        self.image: pulumi.Input[str] = ""
+
+    def register(
+        self, phase: str, parent: pulumi.Resource | None = None, without: Planned | None = None
+    ) -> None:
+        """Make the objects of `phase` resources, one of them left out. `parent`: by default the provider."""
+        for each in self.planned:
+            if each.phase == phase and each is not without:
+                waits = [made for name in each.after for made in self.made[name]]
+                opts = self.cluster.options(parent or self.cluster.provider, waits)
+                opts = pulumi.ResourceOptions.merge(opts, each.options)
+                made = register(self._filled(each), opts, each.name or title(each.manifest))
+                self.made[phase].append(made)
+                self.made[title(each.manifest)].append(made)
+
+    def pushed(self, each: Planned) -> pulumi.Output[str]:
+        """The image's reference, such that an object with it is deleted before what holds it is."""
+        held = [read_from(made, "") for name in each.held_by for made in self.made[name]]
+        return pulumi.Output.all(self.image, *held).apply(lambda known: str(known[0]))
+
+    def _filled(self, each: Planned) -> Manifest:
+        """The object with what is known only now."""
+        if each.secret:
+            return {**each.manifest, "data": pulumi.Output.secret(each.secret)}
+        if each.image:
+            return {**_with(each.manifest, each.image, self.pushed(each))}
+        for holder in (made for name in each.held_by for made in self.made[name]):
+            if "runtimeRef" in each.manifest["spec"]:
+                return _on(each.manifest, holder)
+            held = {key: read_from(holder, each.manifest[key]) for key in ("metadata", "spec")}
+            return each.manifest | held
+        return each.manifest
+
+
+def _with(value: Any, old: str, new: pulumi.Output[str]) -> Any:
+    """`value` with `new` wherever `old` stands. Of a mapping, a preview shows what is known beside what is not."""
+    if isinstance(value, dict):
+        return {key: _with(each, old, new) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_with(each, old, new) for each in value]
+    return new if value == old else value
+
+
+def _on(trainjob: Manifest, runtime: Object) -> Manifest:
+    """`trainjob`, such that it is deleted before its `runtime` is, and made anew with it.
+
+    While the runtime is not there yet, a preview does not know the reference, and so does not try the TrainJob out:
+    Trainer's webhook would refuse it.
+    """
+    spec, name = trainjob["spec"], trainjob["spec"]["runtimeRef"]["name"]
+    reference = {**spec["runtimeRef"], "name": runtime.id.apply(lambda _: name)}
+    return {**trainjob, "spec": {**spec, "runtimeRef": reference}}
+
+
+def provide(
+    stack: Stack,
+    cluster: Cluster,
+    image: Image,
+    parts: Plan,
+    planned: Iterable[Planned],
+    folders: Mapping[str, str],
+    datasets: Mapping[str, Dataset | None],
+    nodes: Mapping[str, Taints],
+    left: Mapping[str, Mapping[str, Any]],
+) -> dict[str, JobRun]:
+    """Register everything in the order of dependence. Returns a job's name -> its run, of those that are followed.
+
+    Parameters:
+        parts: which parts of the operator are the stack's to make.
+        folders: what `data_folders.contents` returns.
+        datasets: job's name -> what it trains on.
+        nodes: name -> taints of each node that the cluster is known to have.
+        left: what `finished.left` returns. A job that has left is made again for another run alone.
+    """
+    registration = Registration(cluster, planned)
+    made = registration.made
+    registration.register(stack_plan.SPACES)
+    made[stack_plan.OPERATOR] = operators.provide(stack, cluster, parts, made[stack_plan.SPACES]).ready
+    registration.register(stack_plan.GUARD)
+    made[stack_plan.FOLDERS] = data_folders.provide(stack, folders)
+    storage = pulumi.ComponentResource("trainstack:storage:Storage", f"{stack.name}-storage")
+    registration.register(stack_plan.VOLUMES, storage)
+    storage.register_outputs({"claims": [each.claim for each in volumes.volumes(stack)]})
+    registration.image, made[stack_plan.IMAGE] = image.reference, image.on_nodes
+    registration.register(stack_plan.PREPARED)
+    made[stack_plan.PREPARED] += _on_node(stack, cluster)
+    pulled = [*made[stack_plan.VOLUMES], *made[stack_plan.PREPARED], *made[stack_plan.IMAGE]]
+    made[stack_plan.SHARED] = shared_folder.provide(stack, cluster, image.reference, datasets, nodes, pulled)
+    for job in stack.jobs:
+        given = _job(stack, job, registration, datasets[job.name], left)
+        if job.name not in stack.trials:
+            folder, here = paths.models(stack.name), stack.models_are_here
+            model = model_path(stack, job, given.run)
+            made[stack_plan.of_run(job.name)] = [
+                JobRun(job=given, cluster=cluster, models=folder, is_volume=here, model=model)
+            ]
+    return {job.name: made[stack_plan.of_run(job.name)][0] for job in stack.own_jobs}
+
+
+def _on_node(stack: Stack, cluster: Cluster) -> list[pulumi.Resource]:
+    """The models' folder on a node of ours, writable for the trainer, which is not root."""
+    config = stack.storage
+    if not config.prepares or stack.prepared_by_job or cluster.nodes is None:
+        return []
+    props = {
+        "node": cluster.nodes.apply(lambda nodes: nodes[0]),
+        "instance": cluster.cluster_uid,
+        "path": volumes.host_path(stack),
+        "owner": config.owner,
+        "group": config.group,
+        "mode": config.mode,
+        "users": volumes.users(stack),
+    }
+    return [NodeDirectory(stack.volume, props, cluster.bound(cluster.provider))]
+
+
+def _job(
+    stack: Stack,
+    job: JobConfig,
+    registration: Registration,
+    dataset: Dataset | None,
+    left: Mapping[str, Mapping[str, Any]],
+) -> Job:
+    """Register the objects of a job; one that has finished and left is not made again."""
+    phase, part = stack_plan.of_job(job.name), pulumi.ComponentResource(agreed.JOB, job.name)
+    rows = [each for each in registration.planned if each.phase == phase]
+    wanted = rows[-1]
+    run, ended = run_of(wanted.manifest), left.get(title(wanted.manifest), {})
+    ended = ended if ended.get("run") == run else {}
+    registration.register(phase, part, without=wanted if ended else None)
+    part.register_outputs({"run": run})
+    image = registration.pushed(next(each for each in rows if each.image))
+    given = context(stack, image, dataset)
+    if ended:
+        asked = f"as runPolicy.{agreed.TTL} asks"
+        pulumi.log.info(f"{job.name}: it has finished and left, {asked}; its run {run} stays")
+        return Job(job, given, run, [], given.namespace, ended["uid"], ended)
+    made = registration.made[phase][-1]
+    return Job(job, given, run, [made], made.metadata["namespace"], made.uid, {})
+
+
+def model_path(stack: Stack, job: JobConfig, run: str) -> Path:
+    """Where a job's model lies on this machine: the latest of a single job, the run's own where there are several.
+
+    Parameters:
+        run: the id of the job's run.
+    """
+    folder = paths.models(stack.name)
+    return (folder if len(stack.own_jobs) == 1 else folder / "runs" / run) / (job.model or "")
