@@ -74,7 +74,7 @@ def test_the_program_asks_the_cluster_about_what_its_state_holds(monkeypatch: py
 @pytest.mark.parametrize(
     "operator",
     [
-        {"api": "v1", "gang": "scheduler-plugins"},
+        {"api": "v1", "queue": "kueue"},
         {"api": "v2"},
     ],
 )
@@ -88,10 +88,6 @@ def test_each_definition_and_program_that_a_stack_brings_has_its_projects_versio
         for each in found
         if each["kind"] in vendored.VERSIONED
     }
-    projects = (
-        ("trainer", "jobset")
-        if operator["api"] == OperatorApi.V2
-        else ("training-operator", "scheduler-plugins")
-    )
+    projects = ("trainer", "jobset") if operator["api"] == OperatorApi.V2 else ("training-operator", "kueue")
     assert set(versions.values()) == {vendored.version(each) for each in projects}, versions
     assert decision.ensure_not_older(known, found, found) == []
