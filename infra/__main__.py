@@ -13,7 +13,7 @@ from infra.training_operator.plan import plan
 
 
 def main() -> None:
-    """Nothing is registered before it is decided that everything may be."""
+    """Nothing is registered before it is decided that everything may be. Raises pulumi.RunError."""
     try:
         stack = program.stack_config()
         owned = program.ownership(stack)

@@ -51,7 +51,8 @@ class Provider(ResourceProvider):
 
     def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
         """Nothing but `taken_over`: providers with `updated_by` do the rest."""
-        return UpdateResult(plain_props(_olds) | {key: _news.get(key) for key in self.taken_over})
+        given = [key for key in self.taken_over if key in _olds or key in _news]
+        return UpdateResult(plain_props(_olds) | {key: _news.get(key) for key in given})
 
 
 class _Messages:

@@ -12,17 +12,11 @@ from typing import Any
 
 import pytest
 
-from infra import (
-    decision,
-    dependents,
-    inspection,
-    paths,
-    stack_plan,
-)
+from infra import agreed, decision, dependents, inspection, paths, stack_plan
 from infra.clusters import discovery, foreign_objects, selection
 from infra.clusters.discovery import ClusterContents, Question
 from infra.clusters.existing.kubeconfig import ensure_named
-from infra.config import ConfigError
+from infra.config import ConfigError, Stack
 from infra.config.operator import Install, OperatorApi
 from infra.config.storage_kinds import StorageKind
 from infra.objects import adoption, job_kinds, patience
@@ -32,6 +26,7 @@ from infra.objects.job_kinds import DEFINITION, PYTORCHJOB
 from infra.objects.look import ANSWER_S, READY, Look, UnknownError
 from infra.objects.manifest import Manifest, title
 from infra.objects.stack_state import StackState
+from infra.run import finished
 from infra.training_operator.plan import Plan, plan
 from tests.matrix.entries import QUEUE
 from tests.unit.infra.objects.faulty_server import FAULTS, Handler, Server, kubeconfig, served, serving
@@ -72,6 +67,12 @@ def of(*objects: str) -> StackState:
     return StackState(objects=frozenset(objects))
 
 
+def leaving() -> Stack:
+    """A stack whose job leaves when it has finished."""
+    return stack(**EXISTING, job={**JOB, "runPolicy": {agreed.TTL: 5}})
+
+
+FINISHED = StackState(finished={f"PyTorchJob/team/{JOB['name']}": {"run": "a-1"}})
 Guard = Callable[[Look], object]
 GUARDS: dict[str, list[Guard]] = {
     "clusters.existing.kubeconfig.ensure_named": [
@@ -96,6 +97,7 @@ GUARDS: dict[str, list[Guard]] = {
         lambda look, own=own: told(dependents.users(look, [own]))  # type: ignore[misc]
         for own in ("Namespace/a", MODELS, "Deployment/a/operator")
     ],
+    "run.finished.left": [lambda look: finished.left(leaving(), look, FINISHED)],
     "inspection.objects": [lambda look: inspection.objects(stack(**EXISTING), look)],
     "objects.adoption.survey": [lambda look: adoption.survey(look, PLANNED, OWNED)],
     "decision.only_cluster": [lambda look: survey_of_program(look)],

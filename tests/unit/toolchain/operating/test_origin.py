@@ -186,7 +186,7 @@ def labelled(run_id: str, kind: str = state.JOBS[0]) -> dict[str, object]:
         ([], []),
         ([{"urn": "u", "type": "pulumi:pulumi:Stack"}], []),
         ([labelled("a-1"), labelled("b-2")], ["a-1", "b-2"]),
-        ([labelled("a-1", kind) for kind in state.JOBS], ["a-1"] * len(state.JOBS)),
+        ([labelled("a-1", kind) for kind in state.JOBS], ["a-1"]),
         ([job(), job(metadata={}), job(metadata={"labels": {}})], []),
     ],
 )
