@@ -163,10 +163,10 @@ def test_a_job_goes_for_an_urgent_one_and_goes_on_from_its_checkpoint(jobs: Jobs
             starts = jobs.starts_of(name)
             project.run("kubectl", "apply", "--filename", str(file))
             run.until("the urgent job has ended", lambda: _has(jobs, urgent, "Finished"))
-            assert since(jobs, name, "Admitted") >= since(jobs, urgent, "Admitted"), (
-                "it has waited for the urgent one"
-            )
             run.until("it has pods again", lambda: len(jobs.starts_of(name) - starts) == REPLICAS)
+            assert since(jobs, name, "Admitted") >= since(jobs, urgent, "Finished"), (
+                "it has waited for its end"
+            )
             run.advances()
         told = (tmp_path / "up.log").read_text()
         assert told.count(f"queued in {QUEUE} until Kueue") >= 1, told
