@@ -175,7 +175,7 @@ def test_a_job_goes_for_an_urgent_one_and_goes_on_from_its_checkpoint(jobs: Jobs
 
 
 def _has(jobs: Jobs, name: str, condition: str) -> bool:
-    """Whether the job's workload has a condition, and the stack's own job is admitted again."""
+    """Whether the job's workload has a condition."""
     try:
         since(jobs, name, condition)
     except (AssertionError, KeyError, ValueError):
