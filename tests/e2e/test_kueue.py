@@ -195,9 +195,7 @@ def controllers(project: Project, number: int) -> None:
     wait_until(f"Kueue has {number} pods", are_there)
 
 
-def test_without_kueue_for_a_minute_a_training_goes_on_and_make_up_brings_it_back(
-    jobs: Jobs, tmp_path: Path
-) -> None:
+def test_without_kueue_for_a_minute_a_training_goes_on(jobs: Jobs, tmp_path: Path) -> None:
     project, name = jobs.project, jobs.named("through")
     ask_for(jobs, [name])
     with jobs.training(name, tmp_path) as run:
@@ -206,6 +204,7 @@ def test_without_kueue_for_a_minute_a_training_goes_on_and_make_up_brings_it_bac
         run.until("a minute is over", lambda: time.monotonic() >= end)
         run.advances()
         assert not is_held(jobs, name)
+        controllers(project, 1)  # a job before it goes with its workload, which waits for Kueue
     later = jobs.named("later")
     ask_for(jobs, [later])
     assert project.up()["job"] == f"kubeflow/{later} Succeeded"
