@@ -20,6 +20,7 @@ import pytest
 import yaml
 
 from infra.objects.job_kinds import PYTORCHJOB
+from infra.objects.labels import VERSION
 from infra.review import gitops
 from infra.training_operator.patches import CRD_KIND
 from infra.upstream import vendored
@@ -81,7 +82,8 @@ def yielded(project: str) -> dict[str, str]:
         elif source.whole or found["metadata"]["name"] == PYTORCHJOB.crd:
             definitions[f"{vendored.DEFINITIONS}/{found['metadata']['name']}.yaml"] = document
     files = {vendored.REST: "---\n".join(rest), **definitions}
-    files[gitops.KUSTOMIZATION] = gitops.kustomization(sorted(definitions))
+    version = {VERSION: f"v{go_modules.load(source.tool).version}"}
+    files[gitops.KUSTOMIZATION] = gitops.kustomization(sorted(definitions), labels=[{"pairs": version}])
     return files
 
 
