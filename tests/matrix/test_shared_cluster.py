@@ -76,7 +76,7 @@ def of_a_controller(project: AppliedProject) -> dict[str, Any]:
 def test_others_keep_their_job_and_its_namespace(up: AppliedProject, tmp_path: Path) -> None:
     core: Any = up.core
     held = deployment(up)
-    nobody = {"jobs": [], "namespaces": {NAMESPACE: []}, "claims": {CLAIM: []}}
+    nobody = {"jobs": [], "namespaces": {NAMESPACE: []}, "claims": {CLAIM: []}, "queues": []}
     assert asked(up, held) == nobody, "nobody else uses it yet"
     up.jobs.create_namespaced_custom_object(GROUP, VERSION, NAMESPACE, PLURAL, of_a_controller(up))
     core.create_namespaced_config_map(NAMESPACE, {"metadata": {"name": "notes"}})
@@ -85,6 +85,7 @@ def test_others_keep_their_job_and_its_namespace(up: AppliedProject, tmp_path: P
         "jobs": [],  # the stack has no operator that runs them
         "namespaces": {NAMESPACE: [f"ConfigMap/{NAMESPACE}/notes", f"PyTorchJob/{NAMESPACE}/theirs"]},
         "claims": {CLAIM: []},
+        "queues": [],
     }
     assert "theirs" in objects_left.left(held, found)[1]
     uid = core.read_namespace(NAMESPACE).metadata.uid
