@@ -72,10 +72,8 @@ def is_queued(job: dict[str, Any]) -> bool:
 
 def is_over(job: dict[str, Any], now: float) -> bool:
     """Whether the job has ended, and stayed as long after that as it is to."""
-    seconds, end = (
-        job["spec"]["runPolicy"].get("ttlSecondsAfterFinished"),
-        job["status"].get("completionTime"),
-    )
+    seconds = job["spec"]["runPolicy"].get("ttlSecondsAfterFinished")
+    end = job.get("status", {}).get("completionTime")
     if seconds is None or not end or "deletionTimestamp" in job["metadata"]:
         return False
     return bool(datetime.fromisoformat(end).timestamp() + seconds < now)
