@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import threading
 import time
+import traceback
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,6 +25,7 @@ GROUP, VERSION, PLURAL = "kubeflow.org", "v1", "pytorchjobs"
 LABEL = "training.kubeflow.org/job-name"
 PAUSE_S = 0.2
 REFUSED = (403, 422)
+UNANSWERED = (ApiException, urllib3.exceptions.HTTPError)
 # A job with this label is the test's own to play.
 BY_HAND = "test/by-hand"
 
@@ -53,6 +56,28 @@ spec:
     metadata: {labels: {name: operator}}
     spec: {containers: [{name: operator, image: operator, args: [--gang-scheduler-name=volcano]}]}
 """)
+
+
+def play(
+    stopped: threading.Event,
+    listed: Callable[[], list[dict[str, Any]]],
+    look_after: Callable[[dict[str, Any]], object],
+) -> None:
+    """Look after each job that is listed, again and again. One that fails holds up no other, whatever its error is.
+
+    An error that is none of the API server's is a mistake of the tests: it is printed.
+    """
+    while not stopped.wait(PAUSE_S):
+        jobs: list[dict[str, Any]] = []
+        with suppress(*UNANSWERED):
+            jobs = listed()
+        for job in jobs:
+            try:
+                look_after(job)
+            except UNANSWERED:
+                continue
+            except Exception:
+                traceback.print_exc()
 
 
 def waits(job: dict[str, Any]) -> bool:
@@ -125,13 +150,11 @@ class PlayedOperator:
         self._thread.join()
 
     def _play(self) -> None:
-        while not self._stopped.wait(PAUSE_S):
-            with suppress(ApiException, urllib3.exceptions.HTTPError):
-                listed: Any = self.jobs.list_cluster_custom_object(GROUP, VERSION, PLURAL)
-                for job in listed["items"]:
-                    # One that fails holds up no other.
-                    with suppress(ApiException, urllib3.exceptions.HTTPError):
-                        self._look_after(job)
+        def listed() -> list[dict[str, Any]]:
+            found: Any = self.jobs.list_cluster_custom_object(GROUP, VERSION, PLURAL)
+            return list(found["items"])
+
+        play(self._stopped, listed, self._look_after)
 
     def _look_after(self, job: dict[str, Any]) -> None:
         if waits(job):

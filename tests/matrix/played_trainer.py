@@ -16,7 +16,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-import urllib3
 from kubernetes import client, config
 from kubernetes.client.exceptions import ApiException
 
@@ -24,11 +23,10 @@ from infra.job.trainjob import jobs_of
 from infra.objects.job_kinds import RUNTIME, TRAINJOB
 from infra.objects.kinds import Kind
 from tests.e2e.waiting import wait_until
-from tests.matrix.played_operator import owned_by
+from tests.matrix.played_operator import owned_by, play
 
 RUNTIMES = Kind.of(RUNTIME, TRAINJOB.api_version)
 NAME = "validator.trainjob.played"
-PAUSE_S = 0.2
 REFUSAL = "specified trainingRuntime must be created before the TrainJob is created"
 AT = "2026-01-01T00:00:00Z"
 
@@ -122,12 +120,7 @@ class PlayedTrainer:
         return False
 
     def _play(self) -> None:
-        while not self._stopped.wait(PAUSE_S):
-            try:
-                for job in self._listed(TRAINJOB):
-                    self._follow(job)
-            except (ApiException, urllib3.exceptions.HTTPError):
-                continue
+        play(self._stopped, lambda: self._listed(TRAINJOB), self._follow)
 
     def _follow(self, job: dict[str, Any]) -> None:
         if "deletionTimestamp" in job["metadata"] or job.get("status", {}).get("conditions"):
