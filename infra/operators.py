@@ -68,7 +68,7 @@ def _of_v2(stack: Stack, planned: Plan) -> list[Manifest]:
     return trainer.patched([*beneath, *vendored.objects("trainer")], stack.name, stack.operator, reports)
 
 
-OF_API = {
+CONTROLLERS = {
     OperatorApi.V1: Controllers(
         "Operator",
         "operator",
@@ -104,7 +104,7 @@ def manifests(stack: Stack, planned: Plan) -> list[Manifest]:
 
     The Deployments have the images that upstream publishes. A review renders the same.
     """
-    found = installed(OF_API[stack.operator.api], stack, planned, planned.crd, planned.operator)
+    found = installed(CONTROLLERS[stack.operator.api], stack, planned, planned.crd, planned.operator)
     of_kueue = installed(QUEUES, stack, planned, planned.kueue_crds, planned.kueue)
     return [*found, *of_kueue, *quota(stack, planned)]
 
@@ -252,7 +252,7 @@ def provide(stack: Stack, cluster: Cluster, planned: Plan, namespaces: list[pulu
     Parameters:
         namespaces: the stack's own namespaces, which come first.
     """
-    row = OF_API[stack.operator.api]
+    row = CONTROLLERS[stack.operator.api]
     objects = installed(row, stack, planned, planned.crd, planned.operator)
     made = Operator(row, stack=stack, cluster=cluster, objects=objects, first=namespaces)
     if stack.operator.queue is Queueing.KUEUE:

@@ -13,13 +13,12 @@ from infra.guard.conditions import Allowed, text
 from infra.guard.policy_rules import RULES
 from infra.image import inputs
 from infra.kueue.patches import REPOSITORY as KUEUE
-from infra.objects.labels import STACK, stack_labels
+from infra.objects.labels import NAME_OF_NAMESPACE, STACK, stack_labels
 from infra.objects.manifest import Manifest
 from infra.trainer_controller.patches import REPOSITORIES as TRAINERS
 from infra.training_operator import patches
 
 API = "admissionregistration.k8s.io/v1"
-NAME_OF_NAMESPACE = "kubernetes.io/metadata.name"
 # A provisioner sets it on the volumes that it makes: their class says what becomes of them, and where they are.
 PROVISIONED = "pv.kubernetes.io/provisioned-by"
 ACTIONS = {Guard.WARN: ["Warn", "Audit"], Guard.DENY: ["Deny", "Audit"]}

@@ -5,8 +5,7 @@ from __future__ import annotations
 from infra.config import Stack
 from infra.config.egress import Egress
 from infra.config.job import JobConfig
-from infra.guard.admission import NAME_OF_NAMESPACE
-from infra.objects.labels import OF_JOB, stack_labels
+from infra.objects.labels import NAME_OF_NAMESPACE, OF_JOB, stack_labels
 from infra.objects.manifest import Manifest
 from infra.trainer_controller.patches import REPORTS_PORT
 

@@ -13,10 +13,9 @@ from infra.config.queues import Flavor, QueueConfig
 from infra.config.resources import GPU
 from infra.objects.job_kinds import CLUSTER_QUEUE, FLAVOR, LOCAL_QUEUE, PRIORITY_CLASS
 from infra.objects.kinds import Kind
-from infra.objects.labels import stack_labels
+from infra.objects.labels import NAME_OF_NAMESPACE, stack_labels
 from infra.objects.manifest import Manifest, title
 
-NAME_OF_NAMESPACE = "kubernetes.io/metadata.name"
 IMMUTABLE = {LOCAL_QUEUE.kind: "spec.clusterQueue"}
 """Kind -> the field that no update changes: the object is made anew."""
 

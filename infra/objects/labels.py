@@ -9,6 +9,8 @@ MANAGED_BY = {"app.kubernetes.io/managed-by": "trainstack"}
 RUN = "trainstack/run"
 # Of the definitions and programs of an upstream project: its version.
 VERSION = "app.kubernetes.io/version"
+# Of every namespace, from the API server: its name, for selectors.
+NAME_OF_NAMESPACE = "kubernetes.io/metadata.name"
 # Which stack made an object: what lacks it was there before, and is left alone.
 STACK = "trainstack/stack"
 # Two stacks may have one name. This is the random id that only the state of the stack that made the object holds.

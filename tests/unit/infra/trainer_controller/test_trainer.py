@@ -29,7 +29,7 @@ from tests.unit.infra.test_program import configured, recorder, run_program
 
 __all__ = ["recorder"]
 
-IMAGES = operators.OF_API[OperatorApi.V2].images
+IMAGES = operators.CONTROLLERS[OperatorApi.V2].images
 VARIABLES = [variable for variable, _ in IMAGES.values()]
 V2: dict[str, Any] = {"operator": {"api": "v2"}, "job": JOB}
 
@@ -147,7 +147,7 @@ def test_only_a_trainer_that_reaches_the_issuer_of_tokens_takes_reports(
     asked = stack(operator={"api": "v2", **operator}, cluster=cluster, image={"reference": IMAGE})
     assert asked.operator.takes_reports(asked.cluster) is expected
     planned = Plan(crd=True, operator=True, namespaces=())
-    found = operators.installed(operators.OF_API[OperatorApi.V2], asked, planned, True, True)
+    found = operators.installed(operators.CONTROLLERS[OperatorApi.V2], asked, planned, True, True)
     named = {(each["kind"], each["metadata"]["name"]): each for each in found}
     settings = yaml.safe_load(named["ConfigMap", patches.SETTINGS]["data"][patches.SETTINGS_FILE])
     assert settings.get("featureGates", {}) == ({patches.REPORTS_GATE: True} if expected else {})

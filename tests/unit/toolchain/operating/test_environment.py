@@ -186,7 +186,7 @@ def test_each_pulumi_and_each_uv_has_its_own_folder(shells: Shells, last: tuple[
 
 OF_STACKS: dict[str, tuple[str, set[str]]] = {
     "v1": ("{}", set()),
-    "v2": ("{api: v2}", {variable for variable, _ in operators.OF_API[OperatorApi.V2].images.values()}),
+    "v2": ("{api: v2}", {variable for variable, _ in operators.CONTROLLERS[OperatorApi.V2].images.values()}),
     "kueue": ("{queue: kueue}", {variable for variable, _ in operators.QUEUES.images.values()}),
 }
 OF_STACKS["both"] = ("{api: v2, queue: kueue}", OF_STACKS["v2"][1] | OF_STACKS["kueue"][1])
