@@ -34,7 +34,7 @@ def release(project: AppliedProject) -> list[str]:
 
 
 def test_a_whole_stack_is_left_alone(project: AppliedProject) -> None:
-    before = identities(project.objects())
+    before = identities(project.settled())
     assert release(project) == []
     assert identities(project.objects()) == before
 
@@ -152,7 +152,7 @@ def notebook(project: AppliedProject) -> Iterator[None]:
 def test_a_change_that_others_pods_would_hold_up_is_refused(
     project: AppliedProject, notebook: None, change: dict[str, Any]
 ) -> None:
-    before = identities(project.objects())
+    before = identities(project.settled())
     with pytest.raises(UpError, match=r"(?s)trainstack:storage.*delete pod notebook"):
         project.up(**change)
     assert identities(project.objects()) == before

@@ -170,7 +170,7 @@ def test_other_contexts_of_the_kubeconfig_stay_out_of_the_state(
     project.environment["KUBECONFIG"] = str(whole)
     project.configured()
     project.apply()
-    before = identities(project.objects())
+    before = identities(project.settled())
     edit_state(project, lambda deployment: hold(deployment, whole.read_text()))
     project.apply()
     assert identities(project.objects()) == before
