@@ -30,7 +30,7 @@ _PROVIDER = re.compile(r"^secretsprovider: *['\"]?(?!passphrase)\w", re.MULTILIN
 def backend() -> str | None:
     """URL of the user's own backend; None where this clone's is to be used."""
     url = os.environ.get(BACKEND)
-    return url if url and url not in {_url(clone) for clone in _clones()} else None
+    return _as_used(url) if url and url not in {_url(clone) for clone in _clones()} else None
 
 
 def folder() -> Path | None:
@@ -64,10 +64,11 @@ def passphrase() -> bool:
 
 
 def variables() -> dict[str, str]:
-    """What a shell has to export for this clone's own backend; nothing for the user's."""
-    if backend():
-        return {}
-    return {BACKEND: _url(ROOT), PHRASE_FILE: str(PASSPHRASE), CLONE: str(ROOT)}
+    """What a shell has to export for the backend in use; nothing where the user's own address says all of it."""
+    url = backend()
+    if url is None:
+        return {BACKEND: _url(ROOT), PHRASE_FILE: str(PASSPHRASE), CLONE: str(ROOT)}
+    return {} if url == os.environ[BACKEND] else {BACKEND: url}
 
 
 def unwanted() -> list[str]:
@@ -102,5 +103,16 @@ def _clones() -> list[Path]:
 
 
 def _url(clone: Path) -> str:
-    # Without `metadata=skip` Pulumi writes a second file beside every checkpoint, a tenth of the time of an update.
-    return f"file://{quote(str(clone / STATE.relative_to(ROOT)))}?metadata=skip"
+    return _as_used(f"{_FILES}{quote(str(clone / STATE.relative_to(ROOT)))}")
+
+
+def _as_used(url: str) -> str:
+    """`url`, for a folder with the option that no second file is written beside each checkpoint.
+
+    That file costs a tenth of an update's time. It is not written whole at once (gocloud.dev, blob/fileblob/attrs.go),
+    so another Pulumi that reads at that moment fails: "failed to load checkpoint: EOF".
+    """
+    place, _, options = url.partition("?")
+    if not place.startswith(_FILES) or any(each.startswith("metadata=") for each in options.split("&")):
+        return url
+    return f"{place}?{'&'.join(filter(None, (options, 'metadata=skip')))}"

@@ -111,6 +111,7 @@ def two(clone: Machine) -> Iterator[tuple[Machine, Machine]]:
     keep_a_secret(clone)
     yield clone, second
     assert not list(place.rglob("locks/**/*.json")), "nobody leaves a lock behind"
+    assert not list(place.rglob("*.attrs")), "a file that the other one may read half written"
 
 
 def begin(clone: Machine, code: str, *arguments: str) -> subprocess.Popen[str]:

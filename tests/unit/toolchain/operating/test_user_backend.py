@@ -67,6 +67,24 @@ def test_the_users_own_reach_pulumi_unchanged(shell: pytest.MonkeyPatch, secret:
     assert all(name not in environment.exports(environment.local({})) for name in NAMES)
 
 
+@pytest.mark.parametrize(
+    ("theirs", "used"),
+    [
+        ("file:///shared/states", "file:///shared/states?metadata=skip"),
+        ("file://~", "file://~?metadata=skip"),
+        ("file:///states?no_tmp_dir=false", "file:///states?no_tmp_dir=false&metadata=skip"),
+    ],
+)
+def test_pulumi_writes_no_second_file_into_a_folder(
+    shell: pytest.MonkeyPatch, theirs: str, used: str
+) -> None:
+    """Two who work on one stack would read each other's half-written ones."""
+    shell.setenv(user_backend.BACKEND, theirs)
+    assert child() == {user_backend.BACKEND: used}
+    shell.setenv(user_backend.BACKEND, used)
+    assert child() == {user_backend.BACKEND: used}
+
+
 def test_the_shell_of_another_clone_is_not_taken_for_the_users(shell: pytest.MonkeyPatch) -> None:
     shell.setenv(user_backend.CLONE, "/elsewhere/clone")
     shell.setenv(user_backend.BACKEND, f"file:///elsewhere/clone/{STATE.relative_to(ROOT)}?metadata=skip")
