@@ -5,9 +5,11 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from kubernetes import client, config
 
 from infra.config import pod_schema
@@ -23,180 +25,9 @@ Template = dict[str, Any]
 ROOT = "io.k8s.api.core.v1.PodTemplateSpec"
 # Fields of the server that the Python client does not know.
 UNKNOWN_TO_THE_CLIENT: set[str] = set()
-TCP_PROBE, HTTP_PROBE = {"tcpSocket": {"port": 29500}}, {"httpGet": {"port": "metrics", "path": "/"}}
-BASE: Template = {
-    "metadata": {"labels": {"job-name": "mnist", "role": "master"}, "annotations": {"note": "ours"}},
-    "spec": {
-        "containers": [
-            {
-                "name": "pytorch",
-                "image": "trainer:1",
-                "command": ["python", "train.py"],
-                "args": ["--epochs", "3"],
-                "env": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}],
-                "envFrom": [{"configMapRef": {"name": "ours"}}],
-                "ports": [
-                    {"name": "master", "containerPort": 29500},
-                    {"name": "dns", "containerPort": 53},
-                    {"name": "dns-udp", "containerPort": 53, "protocol": "UDP"},
-                ],
-                "resources": {"limits": {"cpu": "1", "memory": "2Gi"}, "requests": {"cpu": "250m"}},
-                "securityContext": {"runAsNonRoot": True, "capabilities": {"drop": ["ALL"]}},
-                "volumeMounts": [
-                    {"name": "models", "mountPath": "/models"},
-                    {"name": "tmp", "mountPath": "/tmp"},
-                ],
-                "volumeDevices": [{"name": "disk", "devicePath": "/dev/xvda"}],
-                "livenessProbe": {"tcpSocket": {"port": 29500}, "periodSeconds": 5},
-            },
-            {"name": "sidecar", "image": "sidecar:1"},
-        ],
-        "initContainers": [{"name": "wait", "image": "busybox:1"}],
-        "volumes": [
-            {"name": "models", "persistentVolumeClaim": {"claimName": "models"}},
-            {"name": "tmp", "emptyDir": {"sizeLimit": "1Gi"}},
-            {"name": "disk", "persistentVolumeClaim": {"claimName": "disk"}},
-            {"name": "other-disk", "persistentVolumeClaim": {"claimName": "other"}},
-            {"name": "scratch", "emptyDir": {}},
-        ],
-        "resourceClaims": [{"name": "gpu", "resourceClaimName": "gpu"}],
-        "imagePullSecrets": [{"name": "ours"}],
-        "hostAliases": [{"ip": "192.0.2.1", "hostnames": ["a"]}],
-        "tolerations": [{"key": "ours", "operator": "Exists"}],
-        "topologySpreadConstraints": [
-            {"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway"}
-        ],
-        "schedulingGates": [{"name": "example.com/ours"}],
-        "nodeSelector": {"pool": "a", "zone": "b"},
-        "securityContext": {"runAsUser": 1000, "fsGroup": 0, "seccompProfile": {"type": "RuntimeDefault"}},
-        "automountServiceAccountToken": False,
-    },
-}
-
-
-def container(**changes: Any) -> Template:
-    return {"spec": {"containers": [{"name": "pytorch", **changes}]}}
-
-
-def spec(**changes: Any) -> Template:
-    return {"spec": changes}
-
-
-CLAIM = {"persistentVolumeClaim": {"claimName": "other"}}
-PATCHES: dict[str, Template] = {
-    "nothing": {},
-    "labels and annotations": {
-        "metadata": {"labels": {"role": "x", "team": "y"}, "annotations": {"note": None}}
-    },
-    "labels replaced": {"metadata": {"labels": {"$patch": "replace", "team": "y"}}},
-    "labels emptied": {"metadata": {"labels": {"$patch": "delete"}}},
-    "a field of the spec": spec(terminationGracePeriodSeconds=5, hostNetwork=True, dnsPolicy="Default"),
-    "null": spec(
-        automountServiceAccountToken=None, nodeSelector={"pool": None}, tolerations=None, priority=None
-    ),
-    "a container's fields": container(image="other:2", tty=True, workingDir="/x"),
-    "another container": spec(
-        containers=[{"name": "log", "image": "log:1", "env": [{"name": "X", "value": None}]}]
-    ),
-    "a container with a port for TCP and UDP": spec(
-        containers=[
-            {
-                "name": "dns",
-                "image": "dns:1",
-                "ports": [
-                    {"containerPort": 53, "name": "t"},
-                    {"containerPort": 53, "name": "u", "protocol": "UDP"},
-                ],
-            }
-        ]
-    ),
-    "a container deleted": spec(containers=[{"name": "sidecar", "$patch": "delete"}]),
-    "a container deleted and made again": spec(
-        containers=[{"name": "sidecar", "image": "b:2", "tty": True}, {"name": "sidecar", "$patch": "delete"}]
-    ),
-    "containers replaced": spec(
-        containers=[
-            {"$patch": "replace"},
-            {"name": "x", "image": "x:1", "tty": None},
-            {"name": "sidecar", "$patch": "delete"},
-        ]
-    ),
-    "an unknown container deleted": spec(containers=[{"name": "none", "$patch": "delete"}]),
-    "init containers": spec(
-        initContainers=[{"name": "wait", "image": "b:2"}, {"name": "fetch", "image": "c:3"}]
-    ),
-    "command, args and envFrom": container(
-        command=["torchrun"], args=[], envFrom=[{"secretRef": {"name": "x"}, "prefix": "P_"}]
-    ),
-    "env": container(
-        env=[{"name": "B", "value": "3"}, {"name": "C", "value": "4"}, {"name": "A", "$patch": "delete"}]
-    ),
-    "env from elsewhere": container(
-        env=[{"name": "A", "value": None, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]
-    ),
-    "ports": container(
-        ports=[
-            {"containerPort": 29500, "name": "p"},
-            {"containerPort": 80},
-            {"containerPort": 53, "name": "q"},
-        ]
-    ),
-    "resources": container(resources={"limits": {"memory": "4Gi", "example.com/gpu": "1"}, "requests": None}),
-    "resources replaced": container(resources={"$patch": "replace", "limits": {"memory": "4Gi"}}),
-    "mounts": container(
-        volumeMounts=[
-            {"mountPath": "/tmp", "name": "tmp", "readOnly": True},
-            {"mountPath": "/more", "name": "tmp"},
-            {"mountPath": "/models", "$patch": "delete"},
-        ]
-    ),
-    "devices": container(volumeDevices=[{"devicePath": "/dev/xvda", "name": "other-disk"}]),
-    "a probe": container(
-        livenessProbe={"periodSeconds": 9}, startupProbe={**TCP_PROBE, "failureThreshold": 30}
-    ),
-    "a probe of another kind": container(livenessProbe={"tcpSocket": None, **HTTP_PROBE}),
-    "nested": container(
-        securityContext={"capabilities": {"add": ["IPC_LOCK"]}, "seLinuxOptions": {"level": "s0"}}
-    ),
-    "a volume's other source": spec(
-        volumes=[{"name": "tmp", **CLAIM}, {"name": "scratch", "nfs": {"server": "s", "path": "/"}}]
-    ),
-    "a volume's other source by null": spec(volumes=[{"name": "tmp", "emptyDir": None, **CLAIM}]),
-    "a volume's same source": spec(volumes=[{"name": "tmp", "emptyDir": {"medium": "Memory"}}]),
-    "another volume": spec(volumes=[{"name": "more", "emptyDir": {}}, {"name": "tmp"}]),
-    "volumes replaced": spec(
-        volumes=[{"$patch": "replace"}, *({"name": each, **CLAIM} for each in ("models", "tmp", "disk"))]
-    ),
-    "a claim from a template": spec(resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "gpus"}]),
-    "pull secrets": spec(imagePullSecrets=[{"name": "theirs"}, {"name": "ours"}]),
-    "host aliases": spec(
-        hostAliases=[{"ip": "192.0.2.1", "hostnames": ["b"]}, {"ip": "192.0.2.2", "hostnames": ["c"]}]
-    ),
-    "tolerations": spec(tolerations=[{"key": "theirs", "operator": "Equal", "value": "x", "effect": None}]),
-    "spread": spec(
-        topologySpreadConstraints=[
-            {
-                "topologyKey": "kubernetes.io/hostname",
-                "whenUnsatisfiable": "DoNotSchedule",
-                "labelSelector": {"matchLabels": {"a": "b"}},
-            },
-            {"topologyKey": "zone", "maxSkew": 2, "whenUnsatisfiable": "ScheduleAnyway"},
-        ]
-    ),
-    "scheduling gates": spec(schedulingGates=[{"name": "example.com/theirs"}]),
-    "affinity": spec(
-        affinity={
-            "podAntiAffinity": {"$patch": "delete"},
-            "nodeAffinity": {
-                "preferredDuringSchedulingIgnoredDuringExecution": [
-                    {"weight": 1, "preference": {"matchExpressions": [{"key": "gpu", "operator": "Exists"}]}}
-                ]
-            },
-        }
-    ),
-    "the pod's security replaced": spec(securityContext={"$patch": "replace", "runAsUser": 7}),
-    "the spec replaced": spec(**{"$patch": "replace"}, containers=[{"name": "x", "image": "x:1"}]),
-}
+TABLE = yaml.safe_load(Path(__file__).with_name("strategic_merge.yaml").read_text())
+BASE: Template = TABLE["base"]
+PATCHES: dict[str, Template] = TABLE["patches"]
 
 
 class Server:
@@ -275,7 +106,8 @@ def test_a_server_takes_the_pods_of_the_page(job: dict[str, Any], server: Server
 
 
 def test_new_entries_stand_after_ours_where_a_server_puts_them_before(server: Server) -> None:
-    patch = container(env=[{"name": "C", "value": "3"}, {"name": "B", "value": "4"}])
+    env = [{"name": "C", "value": "3"}, {"name": "B", "value": "4"}]
+    patch = {"spec": {"containers": [{"name": "pytorch", "env": env}]}}
     orders = [
         [each["name"] for each in found["spec"]["containers"][0]["env"]]
         for found in (merged(BASE, patch), server.patched(patch))
@@ -284,7 +116,7 @@ def test_new_entries_stand_after_ours_where_a_server_puts_them_before(server: Se
 
 
 def test_a_new_mapping_with_a_directive_is_kept_where_a_server_loses_it(server: Server) -> None:
-    patch = spec(dnsConfig={"$patch": "replace", "nameservers": ["192.0.2.1"]})
+    patch = {"spec": {"dnsConfig": {"$patch": "replace", "nameservers": ["192.0.2.1"]}}}
     assert merged(BASE, patch)["spec"]["dnsConfig"] == {"nameservers": ["192.0.2.1"]}
     assert "dnsConfig" not in server.patched(patch)["spec"]
 

@@ -14,7 +14,6 @@ from infra.config.storage import StorageConfig
 from infra.objects import stack_state
 from infra.objects.job_kinds import OF_API, PYTORCHJOB, TRAINJOB
 from infra.objects.labels import MANAGED_BY, OF_JOB, OF_JOBSET
-from infra.objects.look import UnknownError
 from infra.objects.manifest import title
 from infra.objects.stack_state import StackState
 from storage.manifests import Manifest, manifests
@@ -82,11 +81,10 @@ class Cluster:
 
     Parameters:
         pods: their metadata.
-        status: of the error that is the answer for every claim; None where there is none.
     """
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, *pods: Manifest, status: int | None = None) -> None:
-        self.pods, self.status = pods, status
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *pods: Manifest) -> None:
+        self.pods = pods
         self.asked: list[str] = []
         play(monkeypatch, self.answer)
 
@@ -95,7 +93,7 @@ class Cluster:
         if plural == "pods":
             self.asked.append(namespace)
             return listed(*(self.pod(namespace, each) for each in self.pods))
-        return self.status or {"metadata": {"name": request.name, "uid": "another"}}
+        return {"metadata": {"name": request.name, "uid": "another"}}
 
     @staticmethod
     def pod(namespace: str, metadata: Manifest) -> Manifest:
@@ -272,26 +270,7 @@ def test_only_pods_that_go_with_the_stacks_own_jobs_or_by_themselves_do_not_coun
     assert bool(told) is (metadata in THEIRS.values())
 
 
-def test_a_claim_that_is_gone_has_no_users(monkeypatch: pytest.MonkeyPatch) -> None:
-    Cluster(monkeypatch, NOTEBOOK, status=404)
-    assert refusal(asking(request="5Gi"), held(asking())) == ""
-
-
 def test_a_stack_that_is_not_up_deletes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster(monkeypatch, NOTEBOOK)
     assert refusal(asking(request="5Gi"), StackState()) == ""
     assert cluster.asked == []
-
-
-@pytest.mark.parametrize("status", [401, 403, 500, 503])
-def test_a_claim_that_cannot_be_asked_for_may_be_mounted(
-    status: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    Cluster(monkeypatch, NOTEBOOK, status=status)
-    with pytest.raises(UnknownError, match=f"{status}(?s:.*)fix: "):
-        refusal(asking(request="5Gi"), held(asking()))
-
-
-def test_a_cluster_that_is_not_there_has_no_users() -> None:
-    nowhere = look(kubeconfig="/nowhere/kubeconfig")
-    decision.ensure_free(asking(request="5Gi"), nowhere, held(asking()), ())

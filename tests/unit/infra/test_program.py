@@ -24,9 +24,8 @@ from infra.objects import adoption, owner
 from infra.objects.labels import MANAGED_BY, OWNER, STACK
 from infra.objects.stack_state import READ, StackState
 from infra.run import finished
-from infra.sweep import search
 from infra.training_operator.plan import plan
-from tests.unit.infra.recorder import OUTPUTS, OWNER_ID, REFERENCE, Recorder, hand_over, recording
+from tests.unit.infra.recorder import OUTPUTS, OWNER_ID, Recorder, hand_over, recording
 from tests.unit.infra.samples import IMAGE, JOB, stack
 
 PROGRAM = Path(paths.__file__).parent / "__main__.py"
@@ -64,43 +63,6 @@ def dev(recorder: Recorder) -> Recorder:
     return recorder
 
 
-def test_one_of_each_is_registered(dev: Recorder) -> None:
-    kinds = sorted({args.inputs["kind"] for args in dev.registered if args.typ.startswith("kubernetes:")})
-    assert kinds == [
-        "ConfigMap",
-        "CustomResourceDefinition",
-        "Deployment",
-        "Namespace",
-        "NetworkPolicy",
-        "PersistentVolume",
-        "PersistentVolumeClaim",
-        "PyTorchJob",
-        "Secret",
-        "Service",
-        "ValidatingAdmissionPolicy",
-        "ValidatingAdmissionPolicyBinding",
-        "ValidatingWebhookConfiguration",
-    ]
-    assert len(dev.of(CLUSTER)) == len(dev.of(RUN)) == 1
-
-
-def test_the_job_runs_the_pushed_digest(dev: Recorder) -> None:
-    spec = dev.manifests()["PyTorchJob/pytorch-simple"]["spec"]
-    images = {
-        replica["template"]["spec"]["containers"][0]["image"]
-        for replica in spec["pytorchReplicaSpecs"].values()
-    }
-    assert images == {REFERENCE}
-
-
-def test_the_run_waits_for_this_very_job(dev: Recorder) -> None:
-    inputs = dev.of(RUN)[0].inputs
-    assert inputs["uid"] == "uid-of-PyTorchJob/pytorch-simple"
-    assert (
-        inputs["run"] == dev.manifests()["PyTorchJob/pytorch-simple"]["metadata"]["labels"]["trainstack/run"]
-    )
-
-
 @pytest.mark.parametrize("same", [True, False], ids=["its run", "another run"])
 def test_a_job_that_has_left_is_made_again_for_another_run_alone(
     dev: Recorder, monkeypatch: pytest.MonkeyPatch, same: bool
@@ -117,22 +79,6 @@ def test_a_job_that_has_left_is_made_again_for_another_run_alone(
     assert ("PyTorchJob/pytorch-simple" in dev.manifests()) is not same
     assert made.inputs["uid"] == ("old" if same else "uid-of-PyTorchJob/pytorch-simple")
     assert made.inputs.get("ended") == (result if same else None)
-
-
-def test_the_kubeconfig_file_is_ours(dev: Recorder) -> None:
-    path = paths.resolved(dev.of(RUN)[0].inputs["kubeconfigPath"])
-    assert path.is_relative_to(paths.STATE), "the user's own kubeconfig must stay as it is"
-
-
-def test_objects_go_to_the_cluster_of_this_stack(dev: Recorder) -> None:
-    providers = {args.provider for args in dev.registered if args.typ.startswith("kubernetes:")}
-    assert all("pulumi:providers:kubernetes::trainstack-dev" in (provider or "") for provider in providers)
-
-
-def test_the_provider_drops_no_object_of_a_cluster_that_does_not_answer(dev: Recorder) -> None:
-    inputs = dev.of("pulumi:providers:kubernetes")[0].inputs
-    assert "deleteUnreachable" not in inputs
-    assert inputs["clusterIdentifier"] == "one"
 
 
 def test_every_object_carries_the_mark(dev: Recorder) -> None:
@@ -258,26 +204,6 @@ def test_the_program_finishes_the_cluster_that_the_state_has(
     assert found.finished is (uid == OUTPUTS[CLUSTER]["instance"])
 
 
-def test_several_jobs_each_have_a_run(recorder: Recorder) -> None:
-    configured(jobs=[{"name": "one"}, {"name": "two"}])
-    run_program()
-    assert sorted(args.inputs["job"] for args in recorder.of(RUN)) == ["one", "two"]
-
-
-def test_images_of_the_local_engine_go_to_the_clusters_registry(
-    recorder: Recorder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TRAINSTACK_OPERATOR_IMAGE", "trainstack/training-operator:abc")
-    monkeypatch.setenv("TRAINSTACK_INIT_IMAGE", "trainstack/busybox:def")
-    configured(job=JOB)
-    run_program()
-    container = recorder.manifests()["Deployment/training-operator"]["spec"]["template"]["spec"][
-        "containers"
-    ][0]
-    assert container["image"] == REFERENCE
-    assert f"--pytorch-init-container-image={REFERENCE}" in container["args"]
-
-
 @pytest.mark.parametrize(
     ("jobs", "paths_of"),
     [
@@ -384,23 +310,3 @@ def test_a_cluster_that_is_not_ours_ends_it_with_a_sentence(
     configured(job=JOB)
     with pytest.raises(pulumi.RunError, match=str(error)):
         run_program()
-
-
-def test_trials_of_a_search_are_jobs_that_nobody_waits_for(
-    recorder: Recorder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """`make sweep` watches them itself: an update is to end, so that the next one can give a trial up."""
-    file = tmp_path / "trials"
-    trials = [{"number": number, "values": {"training.lr": 0.1}} for number in (0, 4)]
-    asked = {"options": {"training.lr": [0.1, 0.2]}}
-    identity = search.identity(stack(job=JOB, sweep=asked))
-    told = {"stack": "dev", "job": "pytorch-simple-sweep-", "identity": identity, "trials": trials}
-    file.write_text(json.dumps(told))
-    monkeypatch.setenv(agreed.TRIALS, str(file))
-    configured(job=JOB, sweep=asked)
-    run_program()
-    jobs = {name for name in recorder.manifests() if name.startswith("PyTorchJob/")}
-    names = ("pytorch-simple", "pytorch-simple-sweep-0", "pytorch-simple-sweep-4")
-    assert jobs == {f"PyTorchJob/{name}" for name in names}
-    (run,) = recorder.of(RUN)
-    assert run.inputs["job"] == "pytorch-simple"

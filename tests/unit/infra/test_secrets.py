@@ -120,10 +120,6 @@ def test_only_the_secret_has_the_text(run: Run) -> None:
     assert "cGxhbnRlZC13b3Jk" not in json.dumps(others, default=str)
 
 
-def test_a_job_without_secrets_has_no_secret(run: Run) -> None:
-    assert "Secret/pytorch-simple-env" not in run({**JOB, "env": {"TEAM": "a"}}).manifests()
-
-
 @pytest.mark.parametrize(
     ("job", "key"),
     [

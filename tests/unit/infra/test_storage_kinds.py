@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from infra import decision, inspection, paths, stack_plan, volumes
+from infra import decision, inspection, stack_plan, volumes
 from infra.clusters.node_folders import ensure_one_folder
 from infra.config import ConfigError, Stack
 from infra.config.storage import StorageConfig
@@ -15,12 +15,10 @@ from infra.review import folder, gitops
 from infra.upstream import vendored
 from storage.manifests import manifests
 from tests.unit.infra.objects.played_api import look
-from tests.unit.infra.recorder import Recorder
 from tests.unit.infra.samples import JOB, stack, upstreams
-from tests.unit.infra.test_program import RUN, configured, recorder, run_program
+from tests.unit.infra.test_program import recorder
 
 __all__ = ["recorder"]
-COPY = "pulumi-python:dynamic/trainstack:ModelCopy"
 CLUSTERS = ["kind", "existing"]
 IMAGE = {"repository": "registry.example/trainer"}
 KEYS: dict[StorageKind, dict[str, Any]] = {
@@ -160,26 +158,6 @@ def test_a_claim_too_long_for_the_job_that_prepares_it_is_refused(
 
 
 @pytest.mark.parametrize("kind", StorageKind)
-def test_models_come_to_this_machine_from_every_volume_that_is_elsewhere(
-    recorder: Recorder, kind: StorageKind, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(decision, "ensure_usable", lambda *asked: None)
-    configured(job=JOB, storage={"kind": kind, **KEYS[kind]})
-    run_program()
-    made = {name.partition("/")[0] for name in recorder.manifests() if not name.endswith("-data")}
-    assert made & {"PersistentVolume", "PersistentVolumeClaim"} == set(MADE[kind])
-    inputs = recorder.of(RUN)[0].inputs
-    is_here = kind is StorageKind.HOST_PATH
-    assert ("models" in inputs, "claim" in inputs) == (is_here, not is_here)
-    copies = recorder.of(COPY)
-    assert len(copies) == int(not is_here)
-    for copy in copies:
-        claim = {StorageKind.CLASS: "trainstack-dev-models-fast", StorageKind.CLAIM: "theirs"}
-        assert copy.inputs["claim"] == claim.get(kind, "trainstack-dev-models")
-        assert paths.resolved(copy.inputs["target"]) == paths.models("dev") / "mnist_cnn.pt"
-
-
-@pytest.mark.parametrize("kind", StorageKind)
 def test_only_a_folder_on_the_nodes_needs_one_of_them_named(kind: StorageKind) -> None:
     nodes: dict[str, Any] = {"a": [], "b": []}
     if kind is StorageKind.HOST_PATH:
@@ -240,12 +218,3 @@ def test_a_claim_in_a_cluster_that_is_not_made_yet_is_refused(cluster: str) -> N
         return
     with pytest.raises(ConfigError, match=r"(?s)storage\.claim = 'theirs'.*not there yet.*fix: make it"):
         decision.ensure_usable(of_kind(StorageKind.CLAIM, cluster), nowhere, [])
-
-
-def test_a_batch_job_that_failed_is_made_anew(recorder: Recorder) -> None:
-    """Pulumi would wait for it again and again: nothing of its spec changes when what was in its way is gone."""
-    configured(job=JOB, storage={"kind": "class", "storageClass": "fast"}, operator={"install": "always"})
-    run_program()
-    jobs = [args.inputs for args in recorder.registered if args.typ == "kubernetes:batch/v1:Job"]
-    assert len(jobs) == 1
-    assert {each["metadata"]["annotations"]["pulumi.com/replaceUnready"] for each in jobs} == {"true"}

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
-
-import pytest
 
 from infra import paths, volumes
 from infra.config import Stack, from_file
-from infra.review import folder
-from infra.upstream import vendored
 from storage.manifests import persistent_volume
-from tests.unit.infra.samples import stack, upstreams
+from tests.unit.infra.samples import stack
 
-OF_KIND = "/var/lib/trainstack/models"
 STACKS = sorted((paths.ROOT / "stacks").glob("Pulumi.*.yaml"))
 IMAGE = {"repository": "registry.example/trainer"}
 
@@ -37,13 +31,3 @@ def test_the_folder_goes_by_the_volume_as_its_name_is_unique_in_a_cluster() -> N
     assert path_of(elsewhere()) == "/var/lib/trainstack/volumes/trainstack-gpu-models"
     assert path_of(elsewhere(storage={"volume": "theirs"})) == "/var/lib/trainstack/volumes/theirs"
     assert path_of(elsewhere(storage={"hostPath": "/var/lib/trainstack/x"})) == "/var/lib/trainstack/x"
-
-
-def test_a_kind_cluster_is_the_stacks_own() -> None:
-    assert path_of(stack()) == OF_KIND
-
-
-@pytest.mark.parametrize("path", STACKS, ids=lambda path: path.stem)
-def test_a_rendering_passes_the_policies(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vendored, "objects", upstreams)
-    assert folder.files(from_file(path))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import stat
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +13,8 @@ import pytest
 from storage import directory
 from storage.directory import job
 from storage.manifests import (
-    Claim,
-    ProvisionedClaim,
     Volume,
     host_path,
-    manifests,
-    nfs,
-    persistent_volume,
-    persistent_volume_claim,
 )
 
 TRAINDB = Volume(
@@ -45,63 +38,6 @@ PROPS: dict[str, Any] = {
     "mode": "2775",
     "users": [1000, 2000],
 }
-
-
-def test_the_published_volume() -> None:
-    volume = persistent_volume(TRAINDB)
-    assert volume["metadata"] == {
-        "name": "traindb-models-volume",
-        "labels": {"type": "traindb", "name": "traindb-models-volume"},
-    }
-    assert volume["spec"] == {
-        "storageClassName": "manual",
-        "capacity": {"storage": "10Gi"},
-        "accessModes": ["ReadWriteMany"],
-        "persistentVolumeReclaimPolicy": "Retain",
-        "hostPath": {"path": "/var/lib/trainstack/models"},
-        "claimRef": {"namespace": "kubeflow", "name": "traindb-models-claim"},
-    }
-
-
-def test_the_published_claim_selects_by_both_labels() -> None:
-    claim = persistent_volume_claim(TRAINDB)
-    assert claim["metadata"] == {"name": "traindb-models-claim", "namespace": "kubeflow"}
-    assert claim["spec"]["resources"] == {"requests": {"storage": "3Gi"}}
-    assert claim["spec"]["selector"] == {"matchLabels": {"type": "traindb", "name": "traindb-models-volume"}}
-
-
-def test_a_volume_of_an_nfs_server_is_published_alike() -> None:
-    local = persistent_volume(TRAINDB)["spec"]
-    there = replace(TRAINDB, source=nfs("nfs.example", "/exports"))
-    spec = persistent_volume(there)["spec"]
-    assert spec.pop("nfs") == {"server": "nfs.example", "path": "/exports"}
-    assert spec == {key: value for key, value in local.items() if key != "hostPath"}
-    assert persistent_volume_claim(there) == persistent_volume_claim(TRAINDB)
-    assert there.fixed != TRAINDB.fixed
-
-
-def test_a_provisioned_claim_selects_no_volume_and_is_not_waited_for() -> None:
-    claim = ProvisionedClaim(
-        claim="models", namespace="team", request="3Gi", access_mode="ReadWriteOnce", storage_class="fast"
-    )
-    (made,) = manifests(claim)
-    assert made["metadata"]["annotations"] == {"pulumi.com/skipAwait": "true"}
-    assert made["spec"] == {
-        "storageClassName": "fast",
-        "accessModes": ["ReadWriteOnce"],
-        "resources": {"requests": {"storage": "3Gi"}},
-    }
-
-
-def test_of_somebody_elses_claim_nothing_is_ours() -> None:
-    assert manifests(Claim(claim="models", namespace="team")) == []
-
-
-def test_a_volume_of_one_node_is_bound_to_it() -> None:
-    term = persistent_volume(replace(TRAINDB, node="a"))["spec"]["nodeAffinity"]["required"][
-        "nodeSelectorTerms"
-    ][0]
-    assert term["matchExpressions"][0]["values"] == ["a"]
 
 
 def modes(folder: Path) -> dict[str, int]:

@@ -8,7 +8,6 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
-from infra.config import reference
 from infra.config.changes import NOTES, ON_KIND, OUTCOMES
 from infra.config.errors import model_in
 from infra.config.load import Sections
@@ -73,20 +72,6 @@ def test_sections_that_may_be_empty_are_found() -> None:
 
 def test_exceptions_and_notes_are_about_keys() -> None:
     assert ON_KIND.keys() <= NOTES.keys() <= KEYS
-
-
-def test_the_documentation_shows_the_rule() -> None:
-    page = reference.page()
-    for key, outcome in OUTCOMES.items():
-        name = key.rpartition(".")[2]
-        beginnings = (f"| `{name}` |", f"| [`{name}`](")
-        (row,) = [line for line in _table(page, key) if line.startswith(beginnings)]
-        assert outcome in row
-
-
-def _table(page: str, key: str) -> list[str]:
-    heading = f"# {key.rpartition('.')[0] or 'Sections'}\n"
-    return page.partition(heading)[2].partition("\n#")[0].splitlines()
 
 
 def test_the_matrix_has_each_key_once() -> None:

@@ -96,21 +96,6 @@ def volume_of(known: Stack) -> Manifest:
     return persistent_volume(found)
 
 
-def test_only_folders_and_exports_have_a_volume() -> None:
-    told = {
-        key: [persistent_volume(each)["spec"] for each in volumes.data(with_data({"path": "/x", key: value}))]
-        for key, value in GIVEN.items()
-    }
-    assert not told["claim"]
-    assert not told["configMap"]
-    (folder,), (export,) = told["folder"], told["nfs"]
-    assert folder["hostPath"] == {"path": NODES_FOLDER}
-    assert export["nfs"] == GIVEN["nfs"]
-    for each in (folder, export):
-        assert each["accessModes"] == ["ReadOnlyMany"]
-        assert each["persistentVolumeReclaimPolicy"] == "Retain"
-
-
 def test_a_folder_of_this_machine_lies_below_what_kinds_nodes_mount() -> None:
     plain = volume_of(with_data({"path": "/data", "folder": "data"}, kind="kind"))
     assert plain["spec"]["hostPath"] == {"path": DATA}
@@ -166,30 +151,6 @@ def test_a_long_stack_name_makes_no_label_that_is_too_long() -> None:
     job = {**JOB, "data": [{"path": "/d", "folder": NODES_FOLDER}]}
     (found,) = volumes.data(stack(name, **given, job=job))
     assert max(map(len, found.selector.values())) <= 63
-
-
-@pytest.mark.parametrize("api", OperatorApi)
-def test_the_pods_of_both_apis_see_all_of_it_read_only(api: str) -> None:
-    data = [{"path": f"/data/{key}", key: value} for key, value in GIVEN.items()]
-    known = with_data(*data, operator={"api": api})
-    (job,) = known.jobs
-    templates = templates_in(job_objects(job, context(known, IMAGE, None)))
-    assert templates
-    for each in templates:
-        (container,) = each["spec"]["containers"]
-        mounts = {mount["mountPath"]: mount for mount in container["volumeMounts"]}
-        by_name = {volume["name"]: volume for volume in each["spec"]["volumes"]}
-        seen = {path: by_name[mount["name"]] for path, mount in mounts.items() if path.startswith("/data/")}
-        assert all(mounts[path]["readOnly"] for path in seen)
-        sources = {
-            path: each.get("configMap") or each["persistentVolumeClaim"] for path, each in seen.items()
-        }
-        assert sources["/data/claim"] == {"claimName": "images", "readOnly": True}
-        assert sources["/data/configMap"] == {"name": "words"}
-        made = {volume.claim for volume in volumes.data(known)}
-        assert {sources[f"/data/{key}"]["claimName"] for key in ("folder", "nfs")} == made
-        variables = {variable["name"]: variable.get("value") for variable in container["env"]}
-        assert variables["TRAINER_DATA_DIR"] == "/data/claim", "the trainer looks at the first"
 
 
 @pytest.mark.parametrize("api", OperatorApi)

@@ -202,18 +202,6 @@ def test_keys_of_one_job_alone_cannot_be_set_in_the_file(tmp_path: Path) -> None
     assert [job.rerun for job in from_file(file).jobs] == [1, 1]
 
 
-def test_a_file_with_other_line_ends_keeps_them(tmp_path: Path) -> None:
-    """What `make promote`, `make rerun` and `make use` write by."""
-    file = tmp_path / "Pulumi.dev.yaml"
-    file.write_bytes(FILE.replace("\n", "\r\n").encode())
-    set_keys(file, {"mnist": {"rerun": "1"}})
-    added = FILE.replace("mnist\n", "mnist\n    rerun: 1\n")
-    assert file.read_bytes() == added.replace("\n", "\r\n").encode()
-    with pytest.raises(ConfigError):
-        set_keys(file, {"mnist": {"rerun": "-1"}})
-    assert file.read_bytes() == added.replace("\n", "\r\n").encode()
-
-
 def test_the_template_is_known_to_whoever_writes_the_file() -> None:
     found = of(SEEDS)
     assert isinstance(found.template, JobConfig)

@@ -22,12 +22,6 @@ def test_the_page_is_fresh() -> None:
     assert reference.PAGE.read_text() == reference.page(), stale
 
 
-def test_every_section_is_on_the_page() -> None:
-    some = {"cluster", "operator", "storage", "image", "job", "job.training", "job.resources.requests"}
-    assert some <= reference.models().keys()
-    assert len(KEYS) > 80
-
-
 @pytest.mark.parametrize("key", KEYS)
 def test_says_in_one_sentence_what_it_is_for(key: str) -> None:
     about = KEYS[key].description or ""
@@ -42,7 +36,3 @@ def test_its_example_is_allowed(key: str) -> None:
     given: Any = yaml.safe_load(example(field).replace("…", "0" * 64))
     rules: Any = Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
     TypeAdapter(rules).validate_python(given)
-
-
-def test_what_markdown_would_swallow_is_escaped() -> None:
-    assert "trainstack-&lt;stack&gt;" in reference.page()

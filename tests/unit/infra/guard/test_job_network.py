@@ -33,16 +33,6 @@ def test_the_replicas_reach_each_other_and_dns() -> None:
     ]
 
 
-def test_the_replicas_of_a_trainjob_reach_who_takes_their_reports() -> None:
-    (found,) = job_network.policies(stack(operator={"api": "v2", "namespace": "trainer"}))
-    assert found["spec"]["egress"][2:] == [
-        {
-            "to": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "trainer"}}}],
-            "ports": [{"protocol": "TCP", "port": 10443}],
-        }
-    ]
-
-
 def test_it_selects_every_replica_of_its_job_and_no_other() -> None:
     known = stack(jobs=[{"name": "one"}, {"name": "two"}])
     policies = {each["metadata"]["name"]: each["spec"] for each in job_network.policies(known)}

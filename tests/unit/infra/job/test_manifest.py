@@ -39,21 +39,6 @@ def environment(job: dict[str, Any]) -> dict[str, str]:
     return {entry["name"]: entry["value"] for entry in container(job)["env"]}
 
 
-def test_dev_is_the_published_job() -> None:
-    job = built()
-    replicas = job["spec"]["pytorchReplicaSpecs"]
-    assert {kind: replica["replicas"] for kind, replica in replicas.items()} == {"Master": 1, "Worker": 1}
-    assert {replica["restartPolicy"] for replica in replicas.values()} == {"OnFailure"}
-    assert container(job)["command"] == ["python3", "/opt/pytorch-mnist/mnist.py", "--epochs=1"]
-    assert container(job)["name"] == "pytorch", "the operator looks for this name"
-    assert "args" not in container(job)
-    assert job["spec"]["nprocPerNode"] == "1", "the operator's default counts the host's cores"
-    for replica in replicas:
-        labels = pod(job, replica)["metadata"]["labels"]
-        assert job["metadata"]["name"] == labels["job-name"] == labels["pytorch_job_name"] == "pytorch-simple"
-        assert labels["replica-type"] == replica.lower(), "the older labels"
-
-
 def test_without_a_command_the_options_are_args_of_two_words() -> None:
     job = built({"name": "x", "training": {"epochs": 15, "seed": 7, "logInterval": 256}})
     assert "command" not in container(job), "the image's entry point does the rest"
@@ -66,29 +51,6 @@ def test_without_a_command_the_options_are_args_of_two_words() -> None:
 def test_only_digits_take_their_own_number_of_epochs(dataset: Dataset, epochs: str) -> None:
     command, _ = command_line(stack().jobs[0], dataset)
     assert command[-1] == epochs
-
-
-def test_pods_pass_restricted_pod_security() -> None:
-    context = container(built())["securityContext"]
-    assert context["runAsNonRoot"]
-    assert context["readOnlyRootFilesystem"]
-    assert not context["allowPrivilegeEscalation"]
-    assert context["capabilities"] == {"drop": ["ALL"]}
-    assert context["seccompProfile"] == {"type": "RuntimeDefault"}
-    assert all("hostPath" not in volume for volume in pod(built())["spec"]["volumes"])
-
-
-def test_only_the_model_volume_and_tmp_are_writable() -> None:
-    mounts = {each["mountPath"]: each.get("readOnly", False) for each in container(built())["volumeMounts"]}
-    assert mounts == {"/opt/mnist/models": False, "/tmp": False, "/data": True}
-
-
-def test_the_run_id_names_the_folder_and_a_label() -> None:
-    job = built()
-    run = run_of(job)
-    assert environment(job)["TRAINER_RUN"] == run
-    assert pod(job)["metadata"]["labels"]["trainstack/run"] == run
-    assert re.fullmatch("pytorch-simple-.{8}", run)
 
 
 @pytest.mark.parametrize(
@@ -214,12 +176,6 @@ def test_an_elastic_job_has_workers_alone() -> None:
     assert list(job["spec"]["pytorchReplicaSpecs"]) == ["Worker"]
     assert job["spec"]["elasticPolicy"] == {**policy, "rdzvBackend": "c10d"}
     assert job["spec"]["nprocPerNode"] == "2"
-
-
-def test_replicas_spread_only_where_there_are_several_nodes() -> None:
-    assert "topologySpreadConstraints" not in pod(built(nodes=1))["spec"]
-    (spread,) = pod(built(nodes=2))["spec"]["topologySpreadConstraints"]
-    assert spread["topologyKey"] == "kubernetes.io/hostname"
 
 
 def test_an_image_of_the_users_may_need_another_user_and_a_root_to_write_to() -> None:

@@ -118,17 +118,6 @@ def test_roles_for_users_are_left_to_the_clusters_owner(objects: list[Manifest])
     assert roles == {each["roleRef"]["name"] for each in of_kind(objects, "ClusterRoleBinding")}
 
 
-def test_the_program_is_the_releases_limited_and_restricted(objects: list[Manifest]) -> None:
-    (deployed,) = of_kind(objects, "Deployment")
-    pod = deployed["spec"]["template"]["spec"]
-    (manager,) = pod["containers"]
-    assert manager["image"] == f"{patches.REPOSITORY}:{vendored.version('kueue')}"
-    assert set(manager["resources"]["limits"]) == {"cpu", "memory"}
-    assert manager["securityContext"]["readOnlyRootFilesystem"]
-    assert pod["securityContext"]["runAsNonRoot"]
-    stack_plan.ensure_allowed(asking(), objects)
-
-
 def test_another_configuration_starts_kueue_anew() -> None:
     upstream = of_kind(vendored.objects(patches.PROJECT), "Deployment")[0]
     pods = [
@@ -177,40 +166,6 @@ def test_what_may_not_be_installed_has_to_be_there() -> None:
     ):
         plan(asked, ClusterContents(**THEIRS))
     assert not plan(asked, ClusterContents(problem="does not answer")).kueue, "never is never"
-
-
-def test_the_quota_as_kueue_has_it() -> None:
-    found = {title(each): each for each in quota.manifests(asking(cluster={"namespace": "team"}), ())}
-    assert [*found] == [
-        "ResourceFlavor/default-flavor",
-        "WorkloadPriorityClass/urgent",
-        "ClusterQueue/trainstack-dev",
-        "LocalQueue/team/training",
-    ]
-    assert found["LocalQueue/team/training"]["spec"] == {"clusterQueue": "trainstack-dev"}
-    assert found["WorkloadPriorityClass/urgent"]["value"] == 100
-    assert found["ResourceFlavor/default-flavor"]["spec"] == {}
-    assert found["ClusterQueue/trainstack-dev"]["spec"] == {
-        "cohortName": "research",
-        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "team"}},
-        "preemption": {"withinClusterQueue": "LowerPriority", "reclaimWithinCohort": "Never"},
-        "resourceGroups": [
-            {
-                "coveredResources": ["cpu", "memory", "pods"],
-                "flavors": [
-                    {
-                        "name": "default-flavor",
-                        "resources": [
-                            {"name": "cpu", "nominalQuota": "8", "borrowingLimit": "4"},
-                            {"name": "memory", "nominalQuota": "32Gi"},
-                            {"name": "pods", "nominalQuota": "4"},
-                        ],
-                    }
-                ],
-            }
-        ],
-    }
-    assert quota.manifests(stack(), ()) == []
 
 
 def test_gpus_are_counted_by_what_the_jobs_call_them() -> None:

@@ -124,12 +124,6 @@ def test_what_a_review_takes_to_be_there_is_told_from_what_it_shows(
         assert bool(unseen) is (kind == "existing" and install is Install.AUTO)
 
 
-@pytest.mark.parametrize("path", STACKS, ids=lambda path: path.stem)
-def test_every_stack_renders_the_same_twice(path: Path, recorder: Recorder) -> None:
-    known = from_file(path)
-    assert folder.files(known) == folder.files(known)
-
-
 def test_a_folder_applies_without_the_crd(recorder: Recorder) -> None:
     groups = folder.groups(stack())
     kinds = [each["kind"] for objects in groups.values() for each in objects]
@@ -153,11 +147,6 @@ def test_a_stack_brings_the_definitions_of_its_api_where_nobody_else_has() -> No
         brought = [Path(name).stem for name in folder.definitions(stack(operator={"api": api.value}))]
         assert sorted(brought) == sorted(OF_API[api].crds)
     assert folder.definitions(stack(operator={"install": "never"})) == {}
-
-
-def test_no_secret_is_rendered(recorder: Recorder) -> None:
-    found = [each for objects in folder.groups(stack()).values() for each in objects]
-    assert not any("data" in each for each in found if each["kind"] == "Secret")
 
 
 def test_a_deadline_after_the_end_is_rendered(recorder: Recorder) -> None:

@@ -23,9 +23,8 @@ from infra.training_operator import webhook
 from infra.training_operator.patches import CRD_KIND
 from infra.training_operator.plan import Plan, plan
 from infra.upstream import vendored
-from tests.unit.infra.recorder import REFERENCE, Recorder
 from tests.unit.infra.samples import IMAGE, JOB, OVERLAY, job_context, stack
-from tests.unit.infra.test_program import configured, recorder, run_program
+from tests.unit.infra.test_program import recorder
 
 __all__ = ["recorder"]
 
@@ -118,16 +117,6 @@ def test_all_goes_into_the_operators_namespace(objects: list[dict[str, Any]]) ->
     assert binding["subjects"][0]["namespace"] == "kubeflow"
 
 
-def test_the_images_are_those_of_the_releases(objects: list[dict[str, Any]]) -> None:
-    found = {
-        each["metadata"]["name"]: each["spec"]["template"]["spec"]["containers"][0]["image"]
-        for each in objects
-        if each["kind"] == "Deployment"
-    }
-    assert found == patches.IMAGES
-    stack_plan.ensure_allowed(stack(**V2), objects)
-
-
 @pytest.mark.parametrize(
     ("cluster", "operator", "expected"),
     [
@@ -190,50 +179,6 @@ def test_each_program_with_webhooks_is_asked() -> None:
         assert probe["metadata"]["namespace"] == "kubeflow"
         assert policy_rules.violations([probe], Allowed((), frozenset(), ())) == []
     assert [probe["kind"] for probe in webhook.probes(OperatorApi.V1, "kubeflow")] == ["PyTorchJob"]
-
-
-def test_the_whole_program_registers_trainjobs_and_nothing_of_v1(
-    recorder: Recorder,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    provided: list[operators.Operator] = []
-    provide = operators.provide
-
-    def noted(*given: Any) -> operators.Operator:
-        provided.append(provide(*given))
-        return provided[-1]
-
-    monkeypatch.setattr(operators, "provide", noted)
-    monkeypatch.setattr(
-        vendored, "objects", operators_of_both
-    )  # where `recorder` has the training-operator's
-    for variable in VARIABLES:
-        monkeypatch.setenv(variable, "trainstack/controller:abc")
-    configured(**V2)
-    run_program()
-    made = recorder.manifests()
-    assert "PyTorchJob/pytorch-simple" not in made
-    job, runtime = made[f"{TRAINJOB.kind}/pytorch-simple"], made[f"{RUNTIME}/pytorch-simple"]
-    assert job["spec"]["runtimeRef"]["name"] == "pytorch-simple"
-    (replicas,) = runtime["spec"]["template"]["spec"]["replicatedJobs"]
-    assert replicas["template"]["spec"]["template"]["spec"]["containers"][0]["image"] == REFERENCE
-    pushed = [each["spec"]["template"]["spec"]["containers"][0]["image"] for each in deployments(made)]
-    assert pushed == [REFERENCE] * len(IMAGES)
-    waited_for = {each._name for each in provided[0].ready}
-    assert {f"Deployment/kubeflow/{name}" for name in IMAGES} <= waited_for, "they go after the job"
-    (run,) = recorder.of("pulumi-python:dynamic/trainstack:Run")
-    assert run.inputs["kind"] == TRAINJOB.kind
-    assert run.inputs["uid"] == f"uid-of-{TRAINJOB.kind}/pytorch-simple"
-    (ending,) = recorder.of("pulumi-python:dynamic/trainstack:TrainJobEnding")
-    assert (ending.inputs["job"], ending.inputs["uid"]) == ("pytorch-simple", run.inputs["uid"])
-    (asked,) = recorder.of("pulumi-python:dynamic/trainstack:OperatorWebhook")
-    assert asked.inputs["operator"] == " ".join(
-        f"uid-of-Deployment/kubeflow/{each}" for each in sorted(IMAGES)
-    )
-
-
-def deployments(made: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
-    return [each for each in made.values() if each["kind"] == "Deployment"]
 
 
 def test_a_review_shows_runtime_and_job_and_no_definition() -> None:

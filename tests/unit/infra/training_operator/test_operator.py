@@ -39,21 +39,6 @@ def test_the_crd_comes_first_and_alone(objects: list[dict[str, Any]]) -> None:
     assert [each["kind"] for each in objects].count(patches.CRD_KIND) == 1
 
 
-def test_only_the_webhook_of_pytorchjobs_stays(objects: list[dict[str, Any]]) -> None:
-    hooks = one(objects, "ValidatingWebhookConfiguration")["webhooks"]
-    assert [hook["name"] for hook in hooks] == ["pytorchjob"]
-
-
-def test_the_operator_runs_our_images_restricted_and_limited(objects: list[dict[str, Any]]) -> None:
-    pod = one(objects, "Deployment")["spec"]["template"]["spec"]
-    manager = pod["containers"][0]
-    assert manager["image"] == IMAGE
-    assert "--pytorch-init-container-image=busybox:1.37" in manager["args"]
-    assert set(manager["resources"]["limits"]) == {"cpu", "memory"}
-    assert manager["securityContext"]["readOnlyRootFilesystem"]
-    assert pod["securityContext"]["runAsNonRoot"]
-
-
 IN_UPSTREAM: list[dict[str, Any]] = [
     *OVERLAY,
     {
@@ -185,18 +170,6 @@ def test_a_changed_template_starts_the_operator_anew(monkeypatch: pytest.MonkeyP
     assert before == annotations()
     monkeypatch.setattr(patches, "INIT_CONTAINER", "another")
     assert annotations() != before
-
-
-def test_certificates_are_left_to_the_operator(objects: list[dict[str, Any]]) -> None:
-    assert "data" not in one(objects, "Secret")
-
-
-def test_every_object_says_whose_it_is(objects: list[dict[str, Any]]) -> None:
-    assert {each["metadata"]["labels"][STACK] for each in objects} == {"dev"}
-
-
-def test_the_overlay_stays_as_it_was(objects: list[dict[str, Any]]) -> None:
-    assert "resources" not in OVERLAY[5]["spec"]["template"]["spec"]["containers"][0]
 
 
 def labelled(name: str, owner: str | None = None) -> dict[str, Any]:

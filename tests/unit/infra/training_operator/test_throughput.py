@@ -11,13 +11,11 @@ from infra import operators
 from infra.clusters.discovery import ClusterContents
 from infra.config import ConfigError
 from infra.trainer_controller import patches
-from infra.training_operator import throughput
 from infra.training_operator.plan import Plan, plan
 from infra.upstream import vendored
 from tests.unit.infra.samples import stack, upstreams
 
 ALL = {"concurrency": 7, "qps": 70, "burst": 140}
-FLAGS = ["--controller-threads=7", "--kube-api-qps=70", "--kube-api-burst=140"]
 UPSTREAM = """\
 kind: Configuration
 controller:
@@ -38,18 +36,6 @@ def arguments(monkeypatch: pytest.MonkeyPatch, **given: Any) -> list[str]:
     found = operators.manifests(stack(operator=given), planned)
     (deployment,) = [each for each in found if each["kind"] == "Deployment"]
     return list(deployment["spec"]["template"]["spec"]["containers"][0]["args"])
-
-
-@pytest.mark.parametrize("key", ALL)
-def test_each_key_is_one_more_argument(monkeypatch: pytest.MonkeyPatch, key: str) -> None:
-    plain = arguments(monkeypatch)
-    assert set(arguments(monkeypatch, **{key: ALL[key]})) - set(plain) == {
-        f"{throughput.FLAGS[key]}={ALL[key]}"
-    }
-
-
-def test_all_keys_are_arguments_behind_upstreams(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert arguments(monkeypatch, **ALL) == [*arguments(monkeypatch), *FLAGS]
 
 
 def settings(*, reports: bool = False, **given: Any) -> dict[str, Any]:

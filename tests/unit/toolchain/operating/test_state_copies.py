@@ -127,12 +127,6 @@ def test_without_room_for_the_copy_pulumi_is_not_called(
     assert (state_copies.COPIES / "dev.json").read_text() == WHOLE, "the earlier copy stays whole"
 
 
-@pytest.fixture
-def states(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(state_copies, "STACKS", tmp_path)
-    return tmp_path
-
-
 @pytest.mark.parametrize(
     ("latest", "pending", "resources"),
     [
@@ -143,9 +137,9 @@ def states(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
 )
 def test_what_the_state_says_of_a_stack(
-    states: Path, latest: dict[str, object] | None, pending: bool, resources: bool
+    stacks: Path, latest: dict[str, object] | None, pending: bool, resources: bool
 ) -> None:
-    (states / "dev.json").write_text(json.dumps({"version": 3, "checkpoint": {"latest": latest}}))
+    (stacks / "dev.json").write_text(json.dumps({"version": 3, "checkpoint": {"latest": latest}}))
     found = recovery.deployment("dev")
     assert recovery.has_pending(found) is pending
     assert recovery.has_resources(found) is resources
