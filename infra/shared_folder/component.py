@@ -22,8 +22,7 @@ from infra.job.context import context
 from infra.job.run_id import run_id
 from infra.objects.patience import brief
 from infra.run.reader_pod import MountedClaim
-from infra.shared_folder.nodes import Placement
-from infra.shared_folder.probe import NotSharedError, Probe
+from infra.shared_folder.probe import NotSharedError, Placement, Probe
 
 
 class SharedFolderError(RuntimeError):
