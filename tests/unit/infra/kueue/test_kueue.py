@@ -341,7 +341,7 @@ def test_what_others_have_in_the_queues_keeps_them(
         ConfigError, match=rf"(?s)trainstack:cluster\.queue = \(changed\).*{name}.*fix: let them end"
     ):
         decision.ensure_free(stack(operator={"queue": "kueue"}), look(), state, ())
-    planned = {title(each) for each in operators.quota(asking(), NOTHING)}
+    planned = {title(each) for each in operators.parts(asking(), NOTHING)[operators.QUOTA]}
     decision.ensure_free(asking(), look(), state, planned)
 
 
