@@ -20,7 +20,6 @@ from infra.objects.job_kinds import KUEUE
 from infra.objects.manifest import Manifest, Object, register, title
 from infra.trainer_controller import patches as trainer
 from infra.training_operator import patches as training_operator
-from infra.training_operator import throughput
 from infra.training_operator.patches import CRD_KIND
 from infra.training_operator.plan import Plan
 from infra.training_operator.webhook import Webhook
@@ -59,7 +58,7 @@ class Controllers:
 
 
 def _of_v1(stack: Stack, _: Plan) -> list[Manifest]:
-    place = (stack.operator.namespace, throughput.flags(stack.operator))
+    place = (stack.operator.namespace, training_operator.throughput_flags(stack.operator))
     found = vendored.objects(training_operator.NAME)
     return training_operator.patched(found, stack.name, None, training_operator.INIT_IMAGE, *place)
 

@@ -11,7 +11,7 @@ from infra import operators
 from infra.clusters.discovery import ClusterContents
 from infra.config import ConfigError
 from infra.trainer_controller import patches
-from infra.training_operator import throughput
+from infra.training_operator.patches import THROUGHPUT_FLAGS
 from infra.training_operator.plan import Plan, plan
 from infra.upstream import vendored
 from tests.unit.infra.samples import stack, upstreams
@@ -44,7 +44,7 @@ def arguments(monkeypatch: pytest.MonkeyPatch, **given: Any) -> list[str]:
 def test_each_key_is_one_more_argument(monkeypatch: pytest.MonkeyPatch, key: str) -> None:
     plain = arguments(monkeypatch)
     assert set(arguments(monkeypatch, **{key: ALL[key]})) - set(plain) == {
-        f"{throughput.FLAGS[key]}={ALL[key]}"
+        f"{THROUGHPUT_FLAGS[key]}={ALL[key]}"
     }
 
 
