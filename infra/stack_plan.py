@@ -17,7 +17,7 @@ from infra.config.storage_kinds import StorageKind
 from infra.config.training import Dataset
 from infra.guard import admission, job_network, namespace_limits, policy_rules
 from infra.image.component import rendered_reference
-from infra.job import auxiliary_pods, manifest, queue, secret, trainjob
+from infra.job import helper_pods, manifest, queue, secret, trainjob
 from infra.job.context import JobContext, context
 from infra.objects.kinds import CLAIM
 from infra.objects.labels import stack_labels
@@ -165,7 +165,7 @@ def _claims(given: Iterable[Claim]) -> tuple[str, ...]:
 
 def preparation(stack: Stack, image: str) -> Manifest:
     """The Job that makes the models' folder writable for the trainer, where only Kubernetes reaches it."""
-    config, fields = stack.storage, auxiliary_pods.spec_fields(stack.jobs)
+    config, fields = stack.storage, helper_pods.spec_fields(stack.jobs)
     return preparing_job(
         volumes.models(stack), image, config.owner, config.group, config.mode, volumes.users(stack), fields
     )
