@@ -25,7 +25,7 @@ from infra.guard.policy_rules import RULES
 from infra.job.manifest import run_of
 from infra.objects.job_kinds import NAMES
 from infra.objects.manifest import Manifest, title
-from infra.review import conformity, consequences, folder
+from infra.review import consequences, folder, kubeconform
 from infra.review.consequences import VersionChange
 from infra.review.key_changes import KeyChange, key_changes
 from infra.review.object_changes import ObjectChange, object_changes
@@ -382,8 +382,8 @@ def _checks(rendered: Mapping[str, str]) -> tuple[list[str], bool]:
     count = sum(len(objects_in(text)) for text in rendered.values())
     lines = ["### Checks", "", f"- {len(RULES)} policies are kept by {count} objects."]
     try:
-        wrong = conformity.mismatches(rendered)
-    except conformity.NotCheckedError as error:
+        wrong = kubeconform.mismatches(rendered)
+    except kubeconform.NotCheckedError as error:
         return [*lines, f"- Schemas were not checked: {error}.", ""], True
     if wrong:
         return [
