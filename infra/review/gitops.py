@@ -14,7 +14,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from infra import stack_plan
+from infra import operators, stack_plan
 from infra.config import Stack
 from infra.config.job import QUEUE_LABEL
 from infra.config.names import BATCH_NAME_LENGTH
@@ -41,7 +41,9 @@ from infra.trainer_controller.patches import INJECTED
 from infra.training_operator.patches import CRD_KIND
 from storage.manifests import is_provisioned
 
-GROUPS = KEPT, GUARD, OPERATOR, JOBS = "kept", stack_plan.GUARD, stack_plan.OPERATOR, "jobs"
+GROUPS = KEPT, GUARD, OPERATOR, JOBS = "kept", "guard", "operator", "jobs"
+OF_PHASE = {stack_plan.GUARD: GUARD, **dict.fromkeys(operators.PARTS, OPERATOR)}
+"""A phase of the plan -> the group of its objects, whatever their kinds."""
 # Kinds of a stack's workload that hold what only people may delete.
 KEPT_KINDS = ("Namespace", "PersistentVolume", "PersistentVolumeClaim", "Secret")
 NEVER_PRUNED = {

@@ -18,8 +18,8 @@ from infra.objects.cluster_api import path
 from infra.objects.job_kinds import JOBSET, TRAINJOB
 from infra.run import job_api, job_status
 from infra.run.component import rank0_pod
+from infra.run.job_api import JOBSET_UID, TrainJobApi
 from infra.run.log_follower import LogFollower
-from infra.run.trainjob_api import JOBSET_UID, TrainJobApi
 from infra.run.waiting import RunFailedError, Waiting
 from tests.unit.infra.objects.played_api import Request, listed, play
 from tests.unit.infra.samples import stack
