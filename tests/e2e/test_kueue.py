@@ -125,6 +125,21 @@ def test_two_jobs_over_a_quota_for_one_start_whole_and_one_after_the_other(
     )
 
 
+def test_the_stack_goes_to_the_other_api_and_back_through_the_queue(clone: Project) -> None:
+    """Each time Kueue starts anew and admits the new job; the old one goes with its Workload."""
+    before = clone.stack_file.read_text()
+    for api in (OperatorApi.V1, OperatorApi.V2, OperatorApi.V1):
+        jobs = Jobs(clone, api)
+        name = jobs.named("crossing")
+        jobs.ask(name=name, queue=QUEUE, training={"dataset": "digits", "epochs": 1})
+        assert clone.up()["job"] == f"kubeflow/{name} Succeeded"
+        assert since(jobs, name, "Finished")
+        left = clone.get(WORKLOAD.resource)["items"]
+        owners = [owner["kind"] for each in left for owner in each["metadata"]["ownerReferences"]]
+        assert owners == [jobs.kind.kind], "the job before has gone, and its Workload with it"
+    clone.stack_file.write_text(before)
+
+
 def copies(jobs: Jobs, name: str, new: str) -> str:
     """The job `name` as somebody would apply it again under another name, urgent; for kubectl."""
     found = [jobs.live(name)]
