@@ -40,6 +40,9 @@ DIGITS = {"dataset": "digits", "epochs": 12}
 # Trains long enough to report more than once.
 REPORTING, LONG = "reporting", 150
 PUBLISHED = MANIFESTS / "trainjob.yaml"
+# Applied by hand and suspended under Trainer 2.2. It ends well with the variables that 2.3 alone adds.
+HELD = "held"
+TOLD_WHERE = ["sh", "-c", 'test -n "$KUBEFLOW_TRAINER_SERVER_URL"']
 # Where kubectl puts what names no namespace.
 ELSEWHERE = "default"
 # Folder of toolchain/tools/go -> what it pins with Trainer 2.2.
@@ -53,6 +56,14 @@ EARLIER = {
 def clone(engine: Engine) -> Iterator[Project]:
     with clones.temporary("trainer-v2") as made:
         yield made
+
+
+@pytest.fixture(autouse=True)
+def stack_file(clone: Project) -> Iterator[None]:
+    """What a test writes into it is taken back, however the test ends."""
+    before = clone.stack_file.read_text()
+    yield
+    clone.stack_file.write_text(before)
 
 
 def folder(project: Project, run: str) -> Path:
@@ -75,7 +86,8 @@ def trained(project: Project, api: OperatorApi) -> tuple[str, str]:
 
 @contextmanager
 def earlier(project: Project) -> Iterator[None]:
-    """Inside, the stack brings EARLIER: pinned and vendored as CONTRIBUTING.md says."""
+    """Inside, the stack brings EARLIER, pinned and vendored as CONTRIBUTING.md says, and takes no reports yet."""
+    section = project.root / "infra" / "config" / "operator.py"
     try:
         for tool, package in EARLIER.items():
             folder = project.root / "toolchain" / "tools" / "go" / tool
@@ -85,10 +97,12 @@ def earlier(project: Project) -> Iterator[None]:
         words = ("-m", "pytest", "-q", "tests/preview/test_upstream.py", "-k", "jobset or trainer")
         variables = {**os.environ, "WRITE_UPSTREAM": "1"}
         subprocess.run([sys.executable, *words], cwd=project.root, env=variables, check=True)
+        section.write_text(f"{section.read_text()}\n\nOperatorConfig.takes_reports = lambda *_: False\n")
         yield
     finally:
         for command in (["checkout", "--quiet", "--"], ["clean", "--quiet", "--force", "-d"]):
-            subprocess.run(["git", *command, "infra/upstream", "toolchain"], cwd=project.root, check=True)
+            changed = ("infra/upstream", "toolchain", str(section))
+            subprocess.run(["git", *command, *changed], cwd=project.root, check=True)
 
 
 def versions(project: Project) -> dict[str, str]:
@@ -113,23 +127,72 @@ def of_release(jobset: str, trainer: str) -> dict[str, str]:
     return {**dict.fromkeys((patches.TRAINER, *TRAINJOB.crds), trainer), **of_jobset}
 
 
+@contextmanager
+def suspended(project: Project, job: dict[str, Any], folder: Path) -> Iterator[None]:
+    """Inside, HELD is there with its JobSet: suspended, on the runtime of `job`."""
+    trainer = {**job["spec"]["trainer"], "command": TOLD_WHERE, "args": []}
+    held = {
+        "apiVersion": TRAINJOB.api_version,
+        "kind": TRAINJOB.kind,
+        "metadata": {"name": HELD, "namespace": "kubeflow"},
+        "spec": {**job["spec"], "trainer": trainer, "suspend": True},
+    }
+    file = folder / "held.json"
+    file.write_text(json.dumps(held))
+    asked = ("kubectl", "get", JOBSET.resource, HELD, "--namespace", "kubeflow")
+    try:
+        project.run("kubectl", "apply", "--filename", str(file))
+        wait_until("it has a JobSet", lambda: project.run(*asked, check=False).returncode == 0)
+        yield
+    finally:
+        project.run("kubectl", "delete", "--ignore-not-found", "--filename", str(file))
+
+
+def trained_once_its_jobset_is_deleted(jobs: Jobs) -> None:
+    """Trainer can neither change HELD's JobSet nor let it run, and makes another one when somebody deletes it."""
+
+    def resumed() -> bool:
+        conditions = jobs.live(HELD)["status"]["conditions"]
+        return ("Suspended", "False") in [(each["type"], each["status"]) for each in conditions]
+
+    def is_refused() -> bool:
+        events = [
+            each
+            for each in jobs.project.get("events")["items"]
+            if (each["involvedObject"]["kind"], each["involvedObject"]["name"]) == (TRAINJOB.kind, HELD)
+        ]
+        return any("spec.replicatedJobs: Invalid value" in each["message"] for each in events)
+
+    wait_until("Trainer tells that it cannot change the JobSet", is_refused)
+    jobs.hold(HELD, False)
+    wait_until("Trainer has heard that the job may run", resumed)
+    assert jobs.pods(HELD) == []
+    jobs.project.run("kubectl", "delete", JOBSET.resource, HELD, "--namespace", "kubeflow")
+    wait_until("the job ends", lambda: job_status.condition(jobs.live(HELD))[0] in job_status.ENDS)
+    assert job_status.condition(jobs.live(HELD))[0] == job_status.SUCCEEDED, jobs.live(HELD)
+
+
 def test_a_stack_of_trainer_2_2_is_upgraded_under_its_job_and_not_taken_back(
     clone: Project, tmp_path: Path
 ) -> None:
-    jobs, name, before = Jobs(clone, OperatorApi.V2), "upgraded", clone.stack_file.read_text()
+    jobs, name = Jobs(clone, OperatorApi.V2), "upgraded"
     old = of_release(*(package.rpartition("@")[2] for package in EARLIER.values()))
     new = of_release(patches.JOBSET_VERSION, patches.TRAINER_VERSION)
     tally.place(clone, pause_s=2)  # hours: no machine is slow enough for the job to end before the upgrade
     jobs.ask(name=name, **tally.JOB)
     log = tmp_path / "earlier.log"
-    with earlier(clone), clone.making("up", log=log) as making:
-        Training(clone, name, while_running(making, log)).advances()
-        assert versions(clone) == old
-        job, starts = jobs.uid(name), jobs.starts_of(name)
-    with jobs.training(name, tmp_path) as run:
+    with earlier(clone):
+        built = clone.make("fetch")  # to compile the controllers may take longer than any wait
+        assert built.returncode == 0, built.stdout
+        with clone.making("up", log=log) as making:
+            Training(clone, name, while_running(making, log)).advances()
+            assert versions(clone) == old
+            job, starts = jobs.uid(name), jobs.starts_of(name)
+    with suspended(clone, jobs.live(name), tmp_path), jobs.training(name, tmp_path) as run:
         run.until("the controllers are upgraded", lambda: versions(clone) == new)
         run.advances()
         assert (jobs.uid(name), jobs.starts_of(name)) == (job, starts), "the same job, never started again"
+        trained_once_its_jobset_is_deleted(jobs)
     model = (clone.models / "mnist_cnn.pt").read_bytes()
     with earlier(clone):
         said = clone.make("up")
@@ -137,7 +200,6 @@ def test_a_stack_of_trainer_2_2_is_upgraded_under_its_job_and_not_taken_back(
     assert f"Deployment/kubeflow/{patches.TRAINER} {patches.TRAINER_VERSION}" in said.stdout, said.stdout
     assert versions(clone) == new
     assert (clone.models / "mnist_cnn.pt").read_bytes() == model
-    clone.stack_file.write_text(before)
 
 
 def test_the_same_run_ends_in_the_same_model_and_the_stack_goes_both_ways(clone: Project) -> None:
