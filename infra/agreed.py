@@ -1,6 +1,6 @@
 """Names that the program and the toolchain share: one of them writes a name, the other reads it.
 
-The toolchain runs before any package is installed. So this module, infra.atomic_file, infra.paths,
+The toolchain runs before any package is installed. So this module, infra.atomic_file, infra.cluster_kinds, infra.paths,
 infra.process and infra.objects.labels import the standard library only.
 """
 
@@ -68,8 +68,6 @@ GPU_BASE = "TRAINSTACK_GPU_BASE"
 
 # Types in Pulumi's state.
 OWNER = "pulumi-python:dynamic/trainstack:Owner"
-KIND_CLUSTER = "pulumi-python:dynamic/trainstack:KindCluster"
-MICROK8S = "pulumi-python:dynamic/trainstack:MicroK8s"
 JOB, JOB_RUN = "trainstack:job:Job", "trainstack:run:JobRun"
 RUN = "pulumi-python:dynamic/trainstack:Run"
 PROVIDER = "pulumi:providers:kubernetes"

@@ -18,9 +18,6 @@ from infra import dependents, stack_plan, volumes
 from infra.agreed import listed
 from infra.clusters import selection
 from infra.clusters.discovery import ClusterContents
-from infra.clusters.kind import predecessor
-from infra.clusters.kind.component import ensure_replaceable
-from infra.clusters.kind.predecessor import Step
 from infra.config import ConfigError, Stack
 from infra.config.errors import paragraph
 from infra.config.names import quantity
@@ -85,7 +82,7 @@ def decide(
     ensure_usable(stack, look, owned.held.objects)
     ensure_free(stack, look, owned.held, {title(each) for each in objects})
     alone = only_cluster(stack, look, objects, owned)
-    ensure_replaceable(stack, owned.held)
+    selection.protocol(stack).ensure_replaceable(stack, owned.held)
     return alone
 
 
@@ -118,18 +115,17 @@ def only_cluster(stack: Stack, look: Look, objects: list[Manifest], owned: Owner
     of its name holds.
 
     Raises OthersObjectsError, LostObjectsError, UnknownError, ConfigError for a controller that is newer in the
-    cluster, and what `predecessor.refusal` makes, before anything is touched.
+    cluster, and what `Creation.refusal` makes, before anything is touched.
     """
-    standing = selection.creation_of(stack, owned.held)
-    step = predecessor.step(standing) if standing else None
-    if step in (Step.MAKE, Step.CLEAR):
+    creation = selection.creation_of(stack, owned.held)
+    if creation and creation.is_new:
         return False
     found = adoption.survey(look, objects, owned)
     adoption.refuse_others(found, stack.name)
     if unknown := ensure_not_older(stack, objects, found.live):
         pulumi.log.info(f"the version of these cannot be told, they are updated: {listed(unknown, FEW)}")
-    if standing and step is Step.REFUSE:
-        raise predecessor.refusal(standing, stack.cluster_name, stack.name, owned.owner)
+    if creation and creation.refusal:
+        raise creation.refusal(owned.owner)
     return adoption.hand_over(found, owned, stack.name)
 
 

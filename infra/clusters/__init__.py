@@ -1,1 +1,1 @@
-"""The cluster that a stack trains on: one of three kinds, side by side."""
+"""The cluster that a stack trains on: a folder for each kind, side by side."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from infra import paths
 from infra.clusters.existing.kubeconfig import kubeconfig_path
 from infra.config import Stack
-from infra.config.cluster import ClusterConfig, ClusterKind
+from infra.config.cluster import ClusterConfig
 from infra.objects.api import ApiAddress
 
 
@@ -20,6 +20,6 @@ def of_cluster(cluster: ClusterConfig, stack: str) -> ApiAddress:
     Parameters:
         stack: the stack's name.
     """
-    if cluster.kind is ClusterKind.EXISTING:
-        return ApiAddress(str(kubeconfig_path(cluster)), cluster.context)
-    return ApiAddress(str(paths.kubeconfig(cluster.name_for(stack))))
+    if cluster.kind.is_ours:
+        return ApiAddress(str(paths.kubeconfig(cluster.name_for(stack))))
+    return ApiAddress(str(kubeconfig_path(cluster)), cluster.context)

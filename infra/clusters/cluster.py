@@ -1,11 +1,20 @@
-"""The cluster that the stack trains on: one of our own, or one that is there."""
+"""The cluster that the stack trains on, and what each kind of cluster does: one protocol, and nobody asks which."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pulumi
 import pulumi_kubernetes
+
+from infra.config import Stack
+from infra.objects.look import Look
+from infra.objects.stack_state import StackState
+
+Props = Mapping[str, Any]
+Say = Callable[[str], None]
 
 TAKES_FIELDS_BACK = True
 """`enablePatchForce` of each provider: the stack file wins over whoever has set a field since.
@@ -66,3 +75,74 @@ class Cluster:
     ) -> pulumi.ResourceOptions:
         """Options of a dynamic resource that ends with this cluster."""
         return pulumi.ResourceOptions(parent=parent, deleted_with=self.owner, depends_on=depends_on or [])
+
+
+@dataclass(frozen=True)
+class Creation:
+    """What creating a cluster comes to, by what is there of its name.
+
+    Parameters:
+        is_new: whether the cluster will be made, and hold nothing.
+        refusal: makes the error of a cluster that may not be created, from the id of the stack's owner.
+    """
+
+    is_new: bool
+    refusal: Callable[[str | None], Exception] | None = None
+
+
+class ClusterProtocol:
+    """A kind of cluster: a folder beside this module implements it.
+
+    A method with a body says what a kind does that needs nothing special.
+
+    Attributes:
+        holds_others: whether somebody else's objects may be in such a cluster when the stack comes to it.
+    """
+
+    holds_others = True
+
+    def is_gone(self, stack: Stack, is_preview: bool) -> bool:
+        """Whether a cluster that does not answer is proved gone. An update starts one of ours that is stopped."""
+        return False
+
+    def is_lost(self, props: Props) -> bool:
+        """Whether the cluster with these properties in the state is gone, and its objects with it.
+
+        Only whoever owns it proves that: a silent API server proves nothing.
+        """
+        return False
+
+    def goes(self, props: Props) -> bool:
+        """Whether Pulumi removes the cluster with these properties when it leaves the state, and it is still there."""
+        return not self.is_lost(props)
+
+    def name(self, props: Props) -> str:
+        """Name of the cluster with these properties."""
+        return str(props["name"])
+
+    def reach(self, stack: Stack, asked: Look, is_preview: bool) -> None:
+        """Let the cluster be asked, where it is there. Raises ConfigError for another one than the file names."""
+
+    def creation(self, stack: Stack, held: StackState, is_preview: bool) -> Creation | None:
+        """What is there of the name of a cluster that the update creates; None where the guards ask the cluster."""
+        return None
+
+    def ensure_replaceable(self, stack: Stack, held: StackState) -> None:
+        """Raises what says why the cluster may not be replaced, before anything is touched."""
+
+    def provide(self, stack: Stack) -> Cluster:
+        """Register the cluster. Raises NotImplementedError for a kind that does not."""
+        raise NotImplementedError
+
+    def owns(self, name: str) -> bool:
+        """Whether a marker says that this clone made the cluster `name` with this kind."""
+        return False
+
+    def repair(self, name: str, say: Say) -> None:
+        """Mend a cluster of ours below Pulumi, before its API server is asked. `say` gets a line for what is done."""
+
+    def refuse_others(self, name: str) -> None:
+        """Raises ProgramError where somebody else has a cluster of this kind and name."""
+
+    def remove_unfinished(self, name: str, stack: str) -> None:
+        """Remove what a killed `make up` left of the cluster. Raises ProgramError for a finished one."""

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from infra.cluster_kinds import KINDS
 from infra.objects.labels import MANAGED_BY, STACK
 from infra.objects.look import Look
 
 GROUPS = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
+OF_KINDS = [traits.system for traits in KINDS.values()]
 SYSTEM_NAMESPACES = {
-    *("kube-system", "kube-public", "kube-node-lease", "local-path-storage"),
-    *("container-registry", "gpu-operator-resources"),  # of MicroK8s' add-ons
+    *("kube-system", "kube-public", "kube-node-lease"),
+    *(name for each in OF_KINDS for name in each.namespaces),
 }
-SYSTEM_GROUPS = ("crd.projectcalico.org",)  # the pod network of MicroK8s
+SYSTEM_GROUPS = tuple(name for each in OF_KINDS for name in each.groups)
 # Kinds that Kubernetes and its controllers fill by themselves.
 SYSTEM_RESOURCES = {
     *("apiservices", "certificatesigningrequests", "componentstatuses", "controllerrevisions", "csinodes"),
@@ -27,14 +29,13 @@ SYSTEM_OBJECTS = {
     ("services", "kubernetes"),
     ("serviceaccounts", "default"),
     ("configmaps", "kube-root-ca.crt"),
-    ("storageclasses", "standard"),
-    ("storageclasses", "microk8s-hostpath"),
+    *(found for each in OF_KINDS for found in each.objects),
     *(("clusterroles", name) for name in ("admin", "cluster-admin", "edit", "view")),
     ("clusterrolebindings", "cluster-admin"),
 }
 SYSTEM_PREFIXES = (
-    *("system:", "system-", "kubeadm:", "kindnet", "local-path-provisioner"),
-    *("calico-", "coredns", "microk8s-hostpath"),
+    *("system:", "system-", "kubeadm:"),
+    *(name for each in OF_KINDS for name in each.prefixes),
 )
 CLUSTER_WIDE_SYSTEM = {"clusterroles", "clusterrolebindings", "priorityclasses"}
 # States of release 0.1 hold volumes and claims without a mark; Pulumi made them.

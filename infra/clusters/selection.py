@@ -1,96 +1,64 @@
-"""Chooses the cluster component, and looks at a cluster before anything is registered."""
+"""The kinds of cluster behind one protocol, and a look at a stack's cluster before anything is registered."""
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from decimal import Decimal
+from typing import Any
 
 import pulumi
-from kubernetes.config import ConfigException
 
-from infra import docker, paths
+from infra import paths
+from infra.cluster_kinds import ClusterKind
 from infra.clusters import addresses, replacement
-from infra.clusters.cluster import Cluster
+from infra.clusters.cluster import Cluster, ClusterProtocol, Creation
 from infra.clusters.discovery import ClusterContents, IsOurs, Question, read_contents
-from infra.clusters.existing.component import Existing
-from infra.clusters.existing.kubeconfig import ensure_named
-from infra.clusters.kind import ownership, repair
-from infra.clusters.kind.component import Kind
-from infra.clusters.kind.config import KindConfig
-from infra.clusters.kind.ownership import Standing
-from infra.clusters.microk8s import commands, installation
-from infra.clusters.microk8s.component import MicroK8s
-from infra.clusters.microk8s.providers import cluster_name
+from infra.clusters.existing.component import ExistingClusters
+from infra.clusters.kind.component import KindClusters
+from infra.clusters.microk8s.component import MicroK8sClusters
 from infra.clusters.node_folders import ensure_one_folder
 from infra.config import ConfigError, Stack
-from infra.config.cluster import ClusterKind
 from infra.config.errors import paragraph
 from infra.config.names import quantity
 from infra.config.operator import KUEUE_NAMESPACE, Install, Queueing
 from infra.config.resources import counted
 from infra.config.storage_kinds import StorageKind
-from infra.objects.api import ApiAddress, api_client
 from infra.objects.job_kinds import OF_API
 from infra.objects.look import Look
 from infra.objects.stack_state import StackState
-from infra.process import CommandError
+
+PROTOCOLS: dict[ClusterKind, ClusterProtocol] = {
+    ClusterKind.KIND: KindClusters(),
+    ClusterKind.MICROK8S: MicroK8sClusters(),
+    ClusterKind.EXISTING: ExistingClusters(),
+}
+
+
+def protocol(stack: Stack) -> ClusterProtocol:
+    """What the stack's kind of cluster does."""
+    return PROTOCOLS[stack.cluster.kind]
 
 
 def look(stack: Stack) -> Look:
     """How the guards of this update or preview ask the stack's cluster."""
-    return Look(addresses.of_stack(stack), pulumi.log.info, lambda: _is_gone(stack))
 
+    def is_gone() -> bool:
+        return protocol(stack).is_gone(stack, pulumi.runtime.is_dry_run())
 
-def _is_gone(stack: Stack) -> bool:
-    """Whether a cluster that does not answer is proved gone. An update starts a kind cluster that is stopped.
-
-    Before a cluster of ours is made, it has no kubeconfig. After that the container engine has to say that it is gone,
-    of MicroK8s snapd; of a user's cluster nobody can. A preview may lack the kubeconfig of that one.
-    """
-    address, is_preview = addresses.of_stack(stack), pulumi.runtime.is_dry_run()
-    if stack.cluster.kind is ClusterKind.EXISTING:
-        return is_preview and not _names_a_server(address)
-    if not address.is_there:
-        return True
-    try:
-        if stack.cluster.kind is ClusterKind.KIND:
-            if ownership.standing(stack.cluster_name) in (
-                Standing.NONE,
-                Standing.UNFINISHED,
-                Standing.REMAINS,
-            ):
-                return True
-            if not is_preview:
-                repair.repair(stack.cluster_name, pulumi.log.info)
-            return False
-        return bool(shutil.which("snap")) and not commands.installed()
-    except (CommandError, docker.EngineError, repair.NotReadyError):
-        return False
-
-
-def _names_a_server(address: ApiAddress) -> bool:
-    try:
-        api_client(address)
-    except ConfigException:
-        return False
-    return True
+    return Look(addresses.of_stack(stack), pulumi.log.info, is_gone)
 
 
 def examine(stack: Stack, is_ours: IsOurs, asked: Look) -> ClusterContents:
     """What the cluster holds now. Raises ConfigError when it cannot run the stack's jobs, and UnknownError.
 
-    Of our own kind cluster everything in it is ours; it is only asked where GPUs or the like are wanted.
+    A cluster in which everything is ours is only asked where GPUs or the like are wanted.
     """
-    own = stack.cluster.kind is ClusterKind.KIND
-    if stack.cluster.kind is ClusterKind.EXISTING:
-        ensure_named(stack.file, stack.cluster, asked)
+    own = not protocol(stack).holds_others
     wanted = any(counted(job.resources.limits()) for job in stack.jobs)
     if own and not (wanted and paths.kubeconfig(stack.cluster_name).exists()):
         return ClusterContents()
-    if stack.cluster.kind is ClusterKind.MICROK8S:
-        installation.reach(stack.cluster_name, may_start=not pulumi.runtime.is_dry_run())
+    protocol(stack).reach(stack, asked, pulumi.runtime.is_dry_run())
     found = read_contents(asked, is_ours, question(stack, is_ours))
     if not asked.is_there:
         found = ClusterContents(
@@ -151,33 +119,47 @@ def ensure_old_cluster_may_go(stack: Stack, held: StackState) -> None:
 def _left_cluster(stack: Stack, held: StackState) -> tuple[str, str]:
     """Name of the cluster that the next update deletes, and the key that says so; empty where there is none."""
     kind = stack.cluster.kind
-    if held.kind_cluster:
-        old = KindConfig.decode(held.kind_cluster["config"]).name
-        if not ownership.own_nodes(old, held.kind_cluster.get("instance")):
-            return "", ""  # deleted by hand: nothing is left to lose
-        if kind is not ClusterKind.KIND:
-            return old, f"cluster.kind: {ClusterKind.KIND} -> {kind}"
-        if old != stack.cluster_name:
-            return old, f"cluster.name: {old} -> {stack.cluster_name}"
-    # One that was there before us is left, and not removed.
-    if held.microk8s and held.microk8s.get("ours") and kind is not ClusterKind.MICROK8S:
-        return cluster_name(held.microk8s), f"cluster.kind: {ClusterKind.MICROK8S} -> {kind}"
+    for old, props in held.clusters.items():
+        name = PROTOCOLS[old].name(props)
+        if (old, name) != (kind, stack.cluster_name) and PROTOCOLS[old].goes(props):
+            moved = f"cluster.kind: {old} -> {kind}"
+            return name, moved if old is not kind else f"cluster.name: {name} -> {stack.cluster_name}"
     return "", ""
 
 
-def creation_of(stack: Stack, held: StackState) -> Standing | None:
-    """What is there of the name of a kind cluster that the update creates; None where it creates none.
+def creation_of(stack: Stack, held: StackState) -> Creation | None:
+    """What creating the stack's cluster comes to; None where the guards ask the cluster."""
+    return protocol(stack).creation(stack, held, pulumi.runtime.is_dry_run())
 
-    A preview of a cluster that this clone has not begun asks no engine.
+
+def is_lost(kind: ClusterKind, props: Mapping[str, Any]) -> bool:
+    """Whether the cluster with these properties in a state is proved gone. Raises ProgramError, CommandError."""
+    return PROTOCOLS[kind].is_lost(props)
+
+
+def repair(name: str, say: Callable[[str], None]) -> None:
+    """Mend the cluster `name` below Pulumi: a refresh of the objects in a cluster needs its API server.
+
+    Somebody else's cluster of that name is refused here, before anything is built. Raises ProgramError.
+
+    Parameters:
+        say: gets a line for each thing that is done.
     """
-    if stack.cluster.kind is not ClusterKind.KIND:
-        return None
-    name = stack.cluster_name
-    if held.kind_cluster and KindConfig.decode(held.kind_cluster["config"]).name == name:
-        return None
-    if pulumi.runtime.is_dry_run() and not paths.marker(name).exists():
-        return None
-    return ownership.standing(name)
+    made_by = [each for each in PROTOCOLS.values() if each.owns(name)]
+    for each in made_by:
+        each.repair(name, say)
+    if not made_by:
+        for each in PROTOCOLS.values():
+            each.refuse_others(name)
+
+
+def remove_unfinished(name: str, stack: str) -> None:
+    """Remove an unfinished cluster, which a killed `make up` left, with its marker. Another clone's is left as it is.
+
+    `make down` asks for it last, when Pulumi has deleted what the state had. Raises ProgramError, CommandError.
+    """
+    for each in [each for each in PROTOCOLS.values() if each.owns(name)] or PROTOCOLS.values():
+        each.remove_unfinished(name, stack)
 
 
 def ensure_offered(stack: Stack, offered: Mapping[str, Decimal]) -> None:
@@ -205,8 +187,4 @@ def job_key(stack: Stack, name: str) -> str:
 
 def provide(stack: Stack) -> Cluster:
     """Register the cluster."""
-    if stack.cluster.kind is ClusterKind.KIND:
-        return Kind(stack=stack).cluster
-    if stack.cluster.kind is ClusterKind.MICROK8S:
-        return MicroK8s(stack=stack).cluster
-    return Existing(stack=stack).cluster
+    return protocol(stack).provide(stack)

@@ -6,7 +6,7 @@ them.
 
 from __future__ import annotations
 
-from infra.config.cluster import ClusterKind
+from infra.cluster_kinds import ClusterKind
 from infra.config.load import Sections
 from infra.config.section import Outcome, said
 

@@ -6,33 +6,11 @@ from enum import StrEnum
 
 from pydantic import model_validator
 
+from infra.cluster_kinds import USUAL, ClusterKind, only_for
 from infra.config.limits import LimitRange, Quota
 from infra.config.names import AbsolutePath, DnsLabel
 from infra.config.queues import QueueConfig
 from infra.config.section import Natural, Outcome, Section, Whole, refusal, setting
-
-
-class ClusterKind(StrEnum):
-    """Who makes the cluster: the stack with kind, the stack with MicroK8s, or somebody else."""
-
-    KIND = "kind"
-    MICROK8S = "microk8s"
-    EXISTING = "existing"
-
-    @property
-    def is_ours(self) -> bool:
-        """Whether the stack makes the cluster: nobody else has an operator there, and its rules are the stack's."""
-        return self is not ClusterKind.EXISTING
-
-    @property
-    def has_our_nodes(self) -> bool:
-        """Whether its nodes are containers of this machine: they mount folders of the clone and have our registry."""
-        return self is ClusterKind.KIND
-
-    @property
-    def imports_images(self) -> bool:
-        """Whether an image that is built here gets to its nodes without a registry."""
-        return self is ClusterKind.MICROK8S
 
 
 class PodSecurity(StrEnum):
@@ -60,19 +38,6 @@ class Addon(StrEnum):
     REGISTRY = "registry"
 
 
-ONLY_FOR: dict[str, ClusterKind] = {
-    "name": ClusterKind.KIND,
-    "workers": ClusterKind.KIND,
-    "api_server_port": ClusterKind.KIND,
-    "channel": ClusterKind.MICROK8S,
-    "addons": ClusterKind.MICROK8S,
-    "kubeconfig": ClusterKind.EXISTING,
-    "context": ClusterKind.EXISTING,
-    "server": ClusterKind.EXISTING,
-    "id": ClusterKind.EXISTING,
-}
-
-
 # Published manifests go there, which have neither limits nor a deadline nor a digest.
 PUBLISHED_NAMESPACE = "kubeflow"
 POLICIES_SINCE = (1, 30)
@@ -84,8 +49,8 @@ class ClusterConfig(Section):
     """The cluster. Some keys are for one kind only; beside another they are refused."""
 
     kind: ClusterKind = setting(
-        about="Which cluster the stack trains on: one that it makes with kind or MicroK8s, or one that is there.",
-        default=ClusterKind.KIND,
+        about="Which cluster the stack trains on: one that it makes, or one that is there.",
+        default=USUAL,
         changing=Outcome.CLUSTER_REPLACED,
     )
     namespace: DnsLabel = setting(
@@ -120,14 +85,14 @@ class ClusterConfig(Section):
         examples=["{localQueues: [training], flavors: [{nominalQuota: {cpu: 8, memory: 32Gi}}]}"],
     )
     name: DnsLabel | None = setting(
-        about="Name of the kind cluster; without it trainstack-<stack>.",
+        about="Name of the cluster; without it trainstack-<stack>.",
         default=None,
         allowed="a DNS label",
         examples=["trainstack-dev"],
         changing=Outcome.CLUSTER_REPLACED,
     )
     workers: Natural = setting(
-        about="Nodes of the kind cluster beside its control plane; without any, the control plane runs the pods.",
+        about="Nodes of the cluster beside its control plane; without any, the control plane runs the pods.",
         default=0,
         le=20,
         allowed="a whole number from 0 to 20",
@@ -135,7 +100,7 @@ class ClusterConfig(Section):
         changing=Outcome.CLUSTER_REPLACED,
     )
     api_server_port: Whole | None = setting(
-        about="Port of this machine on which the kind cluster's API server listens; without it a free one.",
+        about="Port of this machine on which the cluster's API server listens; without it a free one.",
         default=None,
         ge=1,
         le=65535,
@@ -196,11 +161,11 @@ class ClusterConfig(Section):
     @model_validator(mode="after")
     def _fits_the_kind(self) -> ClusterConfig:
         for field in sorted(self.model_fields_set):
-            only = ONLY_FOR.get(field)
-            if only is not None and only is not self.kind:
-                key = type(self).model_fields[field].alias
-                fix = f"remove {key}, or set `kind: {only}`"
-                raise refusal(f"{key} only where kind is {only}", fix, str(key), getattr(self, field))
+            key = str(type(self).model_fields[field].alias)
+            only = only_for(key)
+            if only and self.kind not in only:
+                fix = f"remove {key}, or set `kind: {only[0]}`"
+                raise refusal(f"{key} only where kind is {' or '.join(only)}", fix, key, getattr(self, field))
         return self
 
     @model_validator(mode="after")
@@ -224,7 +189,7 @@ class ClusterConfig(Section):
     def serves_policies(self) -> bool:
         """Whether the API server has ValidatingAdmissionPolicies, as far as the stack file tells: since 1.30."""
         version = self.channel.partition("/")[0].removesuffix("-strict").split(".")
-        return self.kind is not ClusterKind.MICROK8S or tuple(map(int, version)) >= POLICIES_SINCE
+        return "channel" not in self.kind.traits.keys or tuple(map(int, version)) >= POLICIES_SINCE
 
     @property
     def guards(self) -> Guard:
@@ -236,7 +201,7 @@ class ClusterConfig(Section):
     def named(self, stack: str) -> dict[str, str]:
         """What tells the cluster of `stack` from others of its kind, by key: as far as the stack file says."""
         given = {"kubeconfig": self.kubeconfig, "context": self.context, "server": self.server, "id": self.id}
-        name = {"name": self.name_for(stack)} if self.kind.has_our_nodes else {}
+        name = {"name": self.name_for(stack)} if "name" in self.kind.traits.keys else {}
         return name | {key: value for key, value in given.items() if value}
 
     def name_for(self, stack: str) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from infra import paths
-from infra.config.cluster import ClusterKind
+from infra.cluster_kinds import ClusterKind
 from infra.config.errors import ConfigError, explain
 from infra.config.load import Sections, from_file, read, source, stack_name
 from infra.config.operator import OperatorApi, Queueing

@@ -12,6 +12,8 @@ import yaml
 from pydantic import AfterValidator, model_validator
 
 from infra import agreed
+from infra.cluster_kinds import USUAL as USUAL_KIND
+from infra.cluster_kinds import ClusterKind
 from infra.config.api_paths import in_container, in_pod
 from infra.config.names import AbsolutePath, DnsName, Host
 from infra.config.section import Outcome, Section, every_key, refusal, setting
@@ -126,6 +128,7 @@ class DataSet(Section):
 
 USUAL = DataSet(path="/data", folder=OURS)
 """What a job on kind sees where it has no `data`."""
+WITH_OUR_NODES = [kind for kind in ClusterKind if kind.has_our_nodes]
 
 
 def ensure_none_is_moved(given: Any) -> Any:
@@ -143,7 +146,7 @@ def ensure_none_is_moved(given: Any) -> Any:
         return given
     folder = (
         OURS
-        if _mapping(_mapping(given).get("cluster")).get("kind", "kind") == "kind"
+        if _mapping(_mapping(given).get("cluster")).get("kind", USUAL_KIND) in WITH_OUR_NODES
         else storage.get("dataPath")
     )
     lines = {

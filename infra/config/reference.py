@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from infra import paths
+from infra.cluster_kinds import only_for
 from infra.config.changes import NOTES, OUTCOMES
 from infra.config.errors import allowed, example, model_in
 from infra.config.load import Sections
@@ -146,8 +147,10 @@ def example_cell(path: str, field: FieldInfo) -> str:
 
 
 def about_cell(path: str, field: FieldInfo) -> str:
-    """What the key is for."""
-    return field.description or ""
+    """What the key is for, and which kinds of cluster have it."""
+    only = only_for(path.removeprefix("cluster.")) if path.startswith("cluster.") else []
+    about = field.description or ""
+    return f"{about.rstrip('.')}. Only where `kind` is {' or '.join(only)}." if only else about
 
 
 def change_cell(path: str, field: FieldInfo) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import pulumi
 
 from infra import agreed
+from infra.cluster_kinds import ClusterKind
 from infra.objects.job_kinds import NAMES, PYTORCHJOB
 from infra.objects.kinds import CLAIM, VOLUME
 from infra.objects.labels import QUEUED, RUN
@@ -31,8 +32,8 @@ class StackState:
         jobs: kind, namespace, name, uid and run of each job.
         finished: `Kind/namespace/name` -> its run, of jobs that may have left: they are to, and had succeeded.
         cluster: whether there is a provider for objects.
-        kind_cluster: properties of the stack's own kind cluster.
-        microk8s: properties of the MicroK8s installation that the stack uses.
+        clusters: kind -> properties of the cluster that the stack has made, or uses: one, or two while one replaces
+            the other.
     """
 
     owner: str | None = None
@@ -42,8 +43,7 @@ class StackState:
     jobs: tuple[Mapping[str, str], ...] = ()
     finished: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     cluster: bool = False
-    kind_cluster: Mapping[str, Any] | None = None
-    microk8s: Mapping[str, Any] | None = None
+    clusters: Mapping[ClusterKind, Mapping[str, Any]] = field(default_factory=dict)
 
 
 def read() -> StackState:
@@ -73,8 +73,7 @@ def from_outputs(resources: Mapping[str, Mapping[str, Any]]) -> StackState:
             _finished(each["outputs"] for each in resources.values() if each["type"] == agreed.RUN)
         ),
         cluster=any(each["type"] == agreed.PROVIDER for each in resources.values()),
-        kind_cluster=single(agreed.KIND_CLUSTER),
-        microk8s=single(agreed.MICROK8S),
+        clusters={kind: props for kind in ClusterKind if kind.resource and (props := single(kind.resource))},
     )
 
 

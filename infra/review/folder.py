@@ -62,8 +62,7 @@ def groups(stack: Stack, datasets: Mapping[str, Dataset | None] | None = None) -
     found: dict[str, list[Manifest]] = {group: [] for group in gitops.GROUPS}
     for each in planned:
         if each.manifest["kind"] != CRD_KIND:
-            group = gitops.KEPT if each.manifest["kind"] in gitops.KEPT_KINDS else gitops.JOBS
-            found[gitops.OF_PHASE.get(each.phase, group)].append(each.manifest)
+            found[gitops.group_of(each)].append(each.manifest)
     return {name: objects for name, objects in found.items() if objects}
 
 

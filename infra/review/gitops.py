@@ -34,18 +34,16 @@ from infra.objects.job_kinds import (
     TRAINJOB,
     JobKind,
 )
+from infra.objects.kinds import SECRET
 from infra.objects.labels import MANAGED_BY
 from infra.objects.manifest import Manifest
 from infra.review.text import document
+from infra.stack_plan import Planned
 from infra.trainer_controller.patches import INJECTED
 from infra.training_operator.patches import CRD_KIND
 from storage.manifests import is_provisioned
 
-GROUPS = KEPT, GUARD, OPERATOR, JOBS = "kept", "guard", "operator", "jobs"
-OF_PHASE = {stack_plan.GUARD: GUARD, **dict.fromkeys(operators.PARTS, OPERATOR)}
-"""A phase of the plan -> the group of its objects, whatever their kinds."""
-# Kinds of a stack's workload that hold what only people may delete.
-KEPT_KINDS = ("Namespace", "PersistentVolume", "PersistentVolumeClaim", "Secret")
+GROUPS = KEPT, GUARD, OPERATOR, JOBS = "kept", stack_plan.GUARD, operators.OPERATOR, "jobs"
 NEVER_PRUNED = {
     "argocd.argoproj.io/sync-options": "Prune=false,Delete=false",
     "kustomize.toolkit.fluxcd.io/prune": "disabled",
@@ -73,6 +71,18 @@ def obstacle(stack: Stack) -> str | None:
         if len(job.name) > longest:
             return f"the name of job {job.name} is longer than {longest} characters: a run's id would not fit behind it"
     return None
+
+
+def group_of(planned: Planned) -> str:
+    """The group of an object. What is no job's, and a job's Secret, holds what only people may delete."""
+    if planned.phase == GUARD:
+        return GUARD
+    if planned.phase in operators.PARTS:
+        return OPERATOR
+    is_kept = (
+        planned.phase in (stack_plan.SPACES, stack_plan.VOLUMES) or planned.manifest["kind"] == SECRET.kind
+    )
+    return KEPT if is_kept else JOBS
 
 
 def operations(manifest: Manifest) -> list[dict[str, str]]:

@@ -13,8 +13,8 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from infra.cluster_kinds import ClusterKind
 from infra.config.changes import NOTES, OUTCOMES, outcome
-from infra.config.cluster import ClusterKind
 from infra.config.errors import explain, model_in
 from infra.config.job import JobConfig
 from infra.config.load import EXTENDS, Sections, jobs_of, own, read, sections, source, with_base

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
+from infra.cluster_kinds import ClusterKind
 from infra.config.changes import outcome
-from infra.config.cluster import ClusterKind
 from infra.config.section import Outcome
 from standins.tests.apiserver import ApiServer
 from standins.tests.conftest import client_of

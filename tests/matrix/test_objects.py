@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from infra.cluster_kinds import ClusterKind
 from infra.config.changes import outcome
-from infra.config.cluster import ClusterKind
 from infra.config.section import Outcome
 from tests.matrix.entries import OBJECTS, Entry
 from tests.matrix.judging import Objects, folders, identities, job_specs, lasting, outcome_of

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from infra import stack_plan, volumes
+from infra.cluster_kinds import ClusterKind
 from infra.config import changes
 from infra.config.changes import outcome
-from infra.config.cluster import ClusterKind
 from infra.config.load import from_raw
 from infra.config.section import Outcome
 from infra.job import pod

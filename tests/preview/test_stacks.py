@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from infra import dataset
+from infra.cluster_kinds import ClusterKind
 from infra.config import Stack, from_file
-from infra.config.cluster import ClusterKind
 from infra.image.component import rendered_reference
 from infra.job.context import context
 from infra.job.manifest import manifest

@@ -11,7 +11,12 @@ import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from graphlib import TopologicalSorter
+from itertools import permutations
 from pathlib import Path
+
+import grimp
+
+from infra.cluster_kinds import ClusterKind
 
 ROOT = Path(__file__).resolve().parents[2]
 STANDINS = ROOT / "standins"
@@ -26,6 +31,7 @@ IN_THE_IMAGE = {"torch", "torchvision", "PIL"}
 FOR_THE_TOOLCHAIN = {
     "infra.agreed",
     "infra.atomic_file",
+    "infra.cluster_kinds",
     "infra.objects.labels",
     "infra.paths",
     "infra.process",
@@ -245,7 +251,6 @@ NAMESAKES = {
     "patience": "waiting for an API server that is away",
     "provider": "providers that Pulumi calls",
     "providers": "dynamic providers of their room; the state holds their import names",
-    "repair": "starting what is stopped: of any cluster, of kind's",
     "review": "the rendering of a stack, and the command that calls it",
     "state": "what a state holds: of a stack, of one object",
     "storage": "a section of the stack file, and the package that makes its objects",
@@ -291,3 +296,12 @@ def test_every_shipped_package_has_its_borders() -> None:
     for package in packages:
         others = set(SHIPPED) - {package} - used.get(package, set())
         assert others <= forbidden[package], f"docs/internals/architecture.md: {package} may import too much"
+
+
+def test_the_kinds_of_cluster_stand_side_by_side() -> None:
+    graph = grimp.build_graph("infra", cache_dir=None)
+    folders = [f"infra.clusters.{kind}" for kind in ClusterKind]
+    assert graph.find_children("infra.clusters") >= {*folders}
+    for one, other in permutations(folders, 2):
+        chain = graph.find_shortest_chain(importer=one, imported=other, as_packages=True)
+        assert chain is None, f"{one} imports {other}: {chain}"

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from infra import agreed
+from infra.cluster_kinds import KINDS, USUAL, kind_of
 from toolchain import PYTHON_NEEDED, failure, stack_files
 from toolchain.images import cluster_images
 from toolchain.machine import engine, inotify, preflight
@@ -28,7 +29,6 @@ CGROUPS = Path("/sys/fs/cgroup")
 CONTROLLERS = ("cpu", "memory", "pids")
 PROXIES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY")
 LOOPBACK = ("127.0.0.1", "localhost")
-KIND, MICROK8S, EXISTING = "kind", "microk8s", "existing"
 # `kind` of section cluster, in YAML's two styles, and not that of a later section.
 _TOLD = re.compile(
     r"^ *trainstack:cluster:(?: *\{[^}\n]*?| *\n(?:[ \t]+(?!trainstack:)\S.*\n|[ \t]*\n)*?[ \t]+)kind: *(\w+)",
@@ -261,25 +261,18 @@ def cluster_kind(stack: str) -> str:
     if base := _EXTENDS.search(texts[0]):
         texts += [each.read_text(errors="replace") for each in stack_files.STACKS.glob(f"{base[1]}.yaml")]
     found = [named[1] for text in texts if (named := _TOLD.search(text))]
-    return found[0] if found else KIND
+    return found[0] if found else USUAL
 
 
 def cluster(stack: str) -> Found:
     """Whether the cluster of `stack` is there or can be made. Raises SetupError as `cluster_kind` does."""
-    asked = cluster_kind(stack)
-    if asked == MICROK8S:
-        return _microk8s()
-    if asked == EXISTING:
+    asked = kind_of(cluster_kind(stack))
+    if not asked.is_ours:
         return _existing(stack)
-    return Health.HEALTHY, "made with kind"
-
-
-def _microk8s() -> Found:
-    if shutil.which("microk8s"):
-        return Health.HEALTHY, "MicroK8s, which is here"
-    if shutil.which("snap"):
-        return Health.HEALTHY, "MicroK8s, installed from its snap; root alone may do that"
-    return Health.NOT, "MicroK8s comes as a snap, and snapd is not here", "sudo apt-get install snapd"
+    here = [said for program, said in KINDS[asked].programs if shutil.which(program)]
+    if here or not KINDS[asked].programs:
+        return Health.HEALTHY, here[0] if here else f"made with {asked}"
+    return Health.NOT, *KINDS[asked].without
 
 
 def _existing(stack: str) -> Found:
@@ -304,7 +297,7 @@ def checks(stack: str) -> dict[str, Callable[[], Found]]:
     """The looks at this machine for `stack`, by their names."""
 
     def nodes() -> bool:
-        return cluster_kind(stack) == KIND
+        return kind_of(cluster_kind(stack)).has_our_nodes
 
     return {
         "python": python,

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
-from collections.abc import Mapping
 from pathlib import Path
 
-from infra import agreed, paths
+from infra import paths
 from toolchain.machine.engine import Engine
-from toolchain.operating import state
-from toolchain.operating.environment import for_child
 from toolchain.paths import ROOT
 
 PROJECT = f"label=trainstack.project={ROOT}"
@@ -26,18 +21,6 @@ def marker(cluster: str) -> Path:
 def begun() -> list[str]:
     """Names of this clone's clusters that were begun and not yet taken down."""
     return sorted(file.stem for file in paths.markers().glob("*.json"))
-
-
-def unfinished(cluster: str) -> str | None:
-    """The id of a cluster of that name whose creation was never finished, as its marker says; None for any other.
-
-    infra/clusters/kind/ownership.py writes it.
-    """
-    try:
-        told = json.loads(marker(cluster).read_bytes())
-        return str(told["id"]) if told.get("finished") is False else None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return None
 
 
 def nodes_of_anybody(engine: Engine, cluster: str, *labels: str) -> list[str]:
@@ -74,30 +57,3 @@ def remove_registries(engine: Engine) -> None:
 def _sources(engine: Engine, container: str) -> list[str]:
     mounts = json.loads(engine.output("inspect", "--format", "{{json .Mounts}}", container))
     return [mount.get("Source", "") for mount in mounts]
-
-
-def cluster_is_gone(deployment: state.Deployment, engine: Engine, variables: Mapping[str, str]) -> bool:
-    """Whether the cluster in `deployment` is gone, and its objects with it.
-
-    Of a kind cluster the container engine says so: it answers, and has no control plane that mounts the cluster's
-    marker. The marker says so where an interrupted replacement has begun another cluster. Of MicroK8s snapd says so. A
-    cluster by kubeconfig is somebody else's, and never proved gone: an API server that does not answer proves nothing.
-    """
-    if name := state.kind_cluster(deployment):
-        begun = unfinished(name)
-        return (begun is not None and begun != state.instance(deployment)) or not nodes(
-            engine, name, CONTROL_PLANE
-        )
-    if state.of_type(deployment, agreed.MICROK8S):
-        return _snap_is_gone(variables)
-    return False
-
-
-def _snap_is_gone(variables: Mapping[str, str]) -> bool:
-    snap = shutil.which("snap", path=variables["PATH"])
-    if not snap:
-        return False
-    done = subprocess.run(
-        [snap, "list", "microk8s"], env=for_child(variables), capture_output=True, text=True
-    )
-    return done.returncode != 0 and "no matching snaps installed" in done.stderr

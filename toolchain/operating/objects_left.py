@@ -88,7 +88,7 @@ def claim_lines(deployment: state.Deployment, stack: str, live: Lookup) -> list[
         if each["type"] != CLAIM or not each.get(state.RETAINED):
             continue
         name = adoption.title(each["outputs"])
-        if cluster := state.kind_cluster(deployment):
+        if cluster := state.own_cluster(deployment):
             told.append(f"{name} and its files go with cluster {cluster}; kept: what is in {MODELS / stack}")
             continue
         namespace, claim = name.split("/")[1:]

@@ -8,7 +8,7 @@ from typing import Any
 
 from toolchain import stack_files
 from toolchain.machine import engine
-from toolchain.operating import environment, leftovers, live_view, pulumi_output
+from toolchain.operating import environment, leftovers, live_view, pulumi_output, state
 from toolchain.operating.job_lines import JobLines
 from toolchain.paths import MODELS, ROOT
 from toolchain.runs import report_timeline
@@ -38,9 +38,21 @@ def repair_cluster(variables: Mapping[str, str], stack: str) -> None:
     ):
         return
     with step(f"cluster {cluster}"), venv.program(environment.for_child(variables)):
-        from infra.clusters import repair
+        from infra.clusters import selection
 
-        repair.repair(cluster, lambda line: say(f"   {line}"))
+        selection.repair(cluster, lambda line: say(f"   {line}"))
+
+
+def cluster_is_gone(variables: Mapping[str, str], deployment: state.Deployment) -> bool:
+    """Whether the cluster in `deployment` is proved gone, and its objects with it. Raises SetupError.
+
+    Nothing proves that somebody else's cluster is gone: an API server that does not answer proves nothing.
+    """
+    found = state.clusters(deployment)
+    with venv.program(environment.for_child(variables)):
+        from infra.clusters import selection
+
+        return any(selection.is_lost(kind, props) for kind, props in found.items())
 
 
 def release_volumes(variables: Mapping[str, str], stack: str, own: list[str]) -> None:
@@ -118,9 +130,9 @@ def remove_finished(variables: Mapping[str, str], stack: str, runs: list[dict[st
 def remove_unfinished(variables: Mapping[str, str], stack: str, cluster: str) -> None:
     """Remove what a killed `make up` left of `cluster`. Raises SetupError for a finished one: no state told of it."""
     with venv.program(environment.for_child(variables)):
-        from infra.clusters import repair
+        from infra.clusters import selection
 
-        repair.remove_unfinished(cluster, stack)
+        selection.remove_unfinished(cluster, stack)
 
 
 def watch(stack: str) -> int:

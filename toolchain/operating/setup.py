@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from infra import agreed
+from infra.cluster_kinds import kind_of
 from toolchain import stack_files
 from toolchain.images import cluster_images, gpu_base
 from toolchain.machine import engine, locks, preflight
@@ -22,7 +23,6 @@ from toolchain.paths import DATA, LOCAL, LOGS, ROOT, VENV, cache
 from toolchain.steps import SetupError, StoppedError, run, step
 from toolchain.tools import build, installed, plugins, venv
 
-KIND = "kind"
 """The kind of cluster whose nodes are made here, as the stack file says it."""
 
 
@@ -109,7 +109,8 @@ def makes_nodes(stack: str) -> bool:
 
     `stack` is empty for any. Raises SetupError for a stack file that says it wrongly.
     """
-    return not stack or environment.cluster_kind(stack) in (None, KIND)
+    kind = environment.cluster_kind(stack) if stack else None
+    return kind is None or kind_of(kind).has_our_nodes
 
 
 def prepare_operators(stack: str) -> dict[str, str]:

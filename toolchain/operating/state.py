@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from infra import agreed, paths
+from infra.cluster_kinds import ClusterKind
 from infra.objects import labels
 from toolchain.operating import state_copies
 from toolchain.paths import MODELS, ROOT
@@ -120,7 +121,7 @@ def access(deployment: Deployment) -> Access | None:
     The provider's own kubeconfig is encrypted. The path beside it counts from this clone, and is left out for a cluster
     that is reached by the usual file (infra/clusters/existing/component.py).
     """
-    if name := kind_cluster(deployment):
+    if name := own_cluster(deployment):
         return Access(str(paths.kubeconfig(name)))
     provider = of_type(deployment, agreed.PROVIDER)
     if provider is None:
@@ -137,15 +138,30 @@ def owner(deployment: Deployment) -> str | None:
     return str(found["outputs"]["owner"]) if found and found.get("outputs") else None
 
 
-def kind_cluster(deployment: Deployment) -> str | None:
-    """Name of the stack's own kind cluster; None where it has none."""
-    found = of_type(deployment, agreed.KIND_CLUSTER)
-    return str(json.loads(found["inputs"]["config"])["name"]) if found else None
+def clusters(deployment: Deployment) -> dict[ClusterKind, dict[str, Any]]:
+    """Kind -> properties of the cluster that the stack has made, or uses; empty for one that is somebody else's."""
+    found = {kind: of_type(deployment, kind.resource) for kind in ClusterKind if kind.resource}
+    return {
+        kind: {**(each.get("inputs") or {}), **(each.get("outputs") or {})}
+        for kind, each in found.items()
+        if each
+    }
+
+
+def _whole(deployment: Deployment) -> dict[str, Any] | None:
+    """Properties of the stack's own cluster, where that goes with all that is in it."""
+    return next((props for kind, props in clusters(deployment).items() if kind.traits.goes_whole), None)
+
+
+def own_cluster(deployment: Deployment) -> str | None:
+    """Name of the stack's own cluster, where that goes with all that is in it; None where it has none."""
+    found = _whole(deployment)
+    return str(json.loads(found["config"])["name"] if "config" in found else found["name"]) if found else None
 
 
 def instance(deployment: Deployment) -> str | None:
-    """The id of the stack's own kind cluster; None where the state has none."""
-    return ((of_type(deployment, agreed.KIND_CLUSTER) or {}).get("outputs") or {}).get("instance")
+    """The id of that cluster; None where the state has none."""
+    return (_whole(deployment) or {}).get("instance")
 
 
 def half_replaced(deployment: Deployment) -> list[Resource]:
@@ -173,7 +189,7 @@ def forget_pending(deployment: dict[str, Any]) -> None:
 
 
 def left_behind(deployment: Deployment) -> list[Resource]:
-    """The objects, with their provider, of a kind cluster that the one in the state has replaced.
+    """The objects, with their provider, of a cluster that the one in the state has replaced.
 
     They went with it, and nobody can delete them any more: whoever asks their API server waits in vain.
     """

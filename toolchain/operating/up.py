@@ -210,12 +210,12 @@ def down(stack: str, ensure_clean: Callable[[str], None]) -> None:
 def _destroy(
     variables: dict[str, str], deployment: dict[str, Any], stack: str, ensure_clean: Callable[[str], None]
 ) -> None:
-    """Take the stack down. A kind cluster goes as a whole, with all that is in it: nobody needs its API server.
+    """Take the stack down. A cluster of its own may go as a whole, with all that is in it: nobody needs its API server.
 
     Elsewhere the refresh comes first: what cannot be looked at refuses it before the state is edited.
     """
     open_records = state.unfollowed(deployment, stack)
-    if state.kind_cluster(deployment):
+    if state.own_cluster(deployment):
         program_calls.keep_unfollowed(variables, stack, open_records)
         left = objects_left.claim_lines(deployment, stack, lambda _: None)
         if state.has_pending(deployment):
@@ -284,7 +284,8 @@ def _make_sure_of_cluster(variables: dict[str, str], stack: str) -> None:
     deployment = pulumi_cli.deployment(variables, stack)
     if not state.objects(deployment):
         return
-    if leftovers.cluster_is_gone(deployment, engine.ensure(), variables):
+    engine.ensure()
+    if program_calls.cluster_is_gone(variables, deployment):
         with step("the cluster is gone: taking its objects out of the state"):
             given_up = {**variables, agreed.DELETE_UNREACHABLE: "true"}
             _pulumi(given_up, "refresh", stack=stack)

@@ -5,12 +5,16 @@ from __future__ import annotations
 import pulumi
 import pulumi_kubernetes
 import yaml
+from kubernetes.config import ConfigException
 
 from infra import paths
-from infra.clusters.cluster import TAKES_FIELDS_BACK, Cluster
+from infra.clusters.cluster import TAKES_FIELDS_BACK, Cluster, ClusterProtocol, Props
 from infra.clusters.existing import one_context
-from infra.clusters.existing.kubeconfig import kubeconfig_path
+from infra.clusters.existing.kubeconfig import ensure_named, kubeconfig_path
 from infra.config import Stack
+from infra.config.cluster import ClusterConfig
+from infra.objects.api import ApiAddress, api_client
+from infra.objects.look import Look
 
 # Stands for a kubeconfig that is not there yet: the preview goes on, and warns. It names no server, since a plugin may
 # wait for a server that does not answer.
@@ -42,3 +46,28 @@ class Existing(pulumi.ComponentResource):
             cluster_uid=stack.cluster.context or stack.name,
         )
         self.register_outputs({})
+
+
+class ExistingClusters(ClusterProtocol):
+    """Clusters of somebody else's: nobody can prove that one is gone."""
+
+    def is_gone(self, stack: Stack, is_preview: bool) -> bool:
+        """A preview may lack the kubeconfig."""
+        return is_preview and not _names_a_server(stack.cluster)
+
+    def goes(self, props: Props) -> bool:
+        return False
+
+    def reach(self, stack: Stack, asked: Look, is_preview: bool) -> None:
+        ensure_named(stack.file, stack.cluster, asked)
+
+    def provide(self, stack: Stack) -> Cluster:
+        return Existing(stack=stack).cluster
+
+
+def _names_a_server(cluster: ClusterConfig) -> bool:
+    try:
+        api_client(ApiAddress(str(kubeconfig_path(cluster)), cluster.context))
+    except ConfigException:
+        return False
+    return True

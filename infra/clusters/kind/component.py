@@ -12,21 +12,25 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Awaitable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 import pulumi
 import pulumi_kubernetes
 
-from infra import agreed, paths
+from infra import agreed, docker, paths
+from infra.cluster_kinds import ClusterKind
 from infra.clusters import registries, replacement
-from infra.clusters.cluster import TAKES_FIELDS_BACK, Cluster
-from infra.clusters.kind import ownership
+from infra.clusters.cluster import TAKES_FIELDS_BACK, Cluster, ClusterProtocol, Creation, Props, Say
+from infra.clusters.kind import kind_cli, ownership, predecessor, registry, repair
 from infra.clusters.kind.config import MODELS, KindConfig
+from infra.clusters.kind.ownership import Standing
+from infra.clusters.kind.predecessor import Step
 from infra.clusters.kind.providers import Connection, KindCluster, Registry, replaced_for
 from infra.config import Stack
-from infra.config.cluster import ClusterKind
 from infra.objects.stack_state import StackState
+from infra.process import CommandError
 
 REGISTRY_IMAGE = "registry:3"
 # Read once and taken out of the program's environment: pulumi_kubernetes would write it into the provider's inputs,
@@ -61,15 +65,14 @@ def ensure_replaceable(stack: Stack, held: StackState, environment: Mapping[str,
     Parameters:
         held: what the stack's state holds.
     """
-    if stack.cluster.kind is not ClusterKind.KIND or pulumi.runtime.is_dry_run():
+    props = held.clusters.get(ClusterKind.KIND)
+    if pulumi.runtime.is_dry_run() or not (props and held.objects):
         return
-    if not (held.kind_cluster and held.objects):
-        return
-    reasons = replaced_for(dict(held.kind_cluster), _inputs(stack, environment))
+    reasons = replaced_for(dict(props), _inputs(stack, environment))
     if not reasons:
         return
-    old, name = KindConfig.decode(held.kind_cluster["config"]).name, stack.cluster_name
-    if ownership.own_nodes(old, held.kind_cluster.get("instance")):
+    old, name = KindConfig.decode(props["config"]).name, stack.cluster_name
+    if ownership.own_nodes(old, props.get("instance")):
         # What would be lost comes before how to go on; the cluster's own diff says it once more to the user.
         replacement.ensure_allowed(old, stack.name, reasons, say=lambda _line: None)
     if _MAY_BE_DROPPED:
@@ -134,3 +137,72 @@ class Kind(pulumi.ComponentResource):
             connection=connection,
         )
         self.register_outputs({"kubeconfig": cluster.kubeconfig, "nodes": cluster.nodes})
+
+
+class KindClusters(ClusterProtocol):
+    """kind's clusters. The container engine says whether one is gone."""
+
+    holds_others = False
+
+    def is_gone(self, stack: Stack, is_preview: bool) -> bool:
+        """Before a cluster is made, there is no kubeconfig."""
+        name = stack.cluster_name
+        if not paths.kubeconfig(name).exists():
+            return True
+        try:
+            if ownership.standing(name) in (Standing.NONE, Standing.UNFINISHED, Standing.REMAINS):
+                return True
+            if not is_preview:
+                repair.repair(name, pulumi.log.info)
+        except (CommandError, docker.EngineError, repair.NotReadyError):
+            pass
+        return False
+
+    def is_lost(self, props: Props) -> bool:
+        return not ownership.own_nodes(self.name(props), props.get("instance"))
+
+    def name(self, props: Props) -> str:
+        return KindConfig.decode(props["config"]).name
+
+    def creation(self, stack: Stack, held: StackState, is_preview: bool) -> Creation | None:
+        """A preview of a cluster that this clone has not begun asks no engine."""
+        name, props = stack.cluster_name, held.clusters.get(ClusterKind.KIND)
+        if props and self.name(props) == name:
+            return None
+        if is_preview and not paths.marker(name).exists():
+            return None
+        standing = ownership.standing(name)
+        step = predecessor.step(standing)
+        refusal = partial(predecessor.refusal, standing, name, stack.name) if step is Step.REFUSE else None
+        return Creation(step in (Step.MAKE, Step.CLEAR), refusal)
+
+    def ensure_replaceable(self, stack: Stack, held: StackState) -> None:
+        ensure_replaceable(stack, held)
+
+    def provide(self, stack: Stack) -> Cluster:
+        return Kind(stack=stack).cluster
+
+    def owns(self, name: str) -> bool:
+        return ownership.read_marker(name) is not None
+
+    def repair(self, name: str, say: Say) -> None:
+        registry_name = registries.kind_name(name)
+        if registry.start(registry_name):
+            say(f"registry {registry_name} was stopped: started")
+        repair.repair(name, say)
+
+    def refuse_others(self, name: str) -> None:
+        ownership.refuse_others(name)
+
+    def remove_unfinished(self, name: str, stack: str) -> None:
+        """A finished cluster that is still there is in no state of this backend, and stays.
+
+        Raises ReplacementRefusedError for it, AnotherEngineError, EngineError and CommandError.
+        """
+        standing = ownership.standing(name)
+        if predecessor.UNASKED[standing] is Step.CLEAR:
+            kind_cli.delete(name)
+        elif standing not in (Standing.NONE, Standing.OTHERS):
+            raise predecessor.refusal(standing, name, stack, lose=predecessor.by_hand(name))
+        registry.delete(registries.kind_name(name))
+        paths.marker(name).unlink(missing_ok=True)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pulumi
 import pulumi_kubernetes
 
 from infra import paths
 from infra.clusters import registries
-from infra.clusters.cluster import TAKES_FIELDS_BACK, Cluster
+from infra.clusters.cluster import TAKES_FIELDS_BACK, Cluster, ClusterProtocol, Props, Say
+from infra.clusters.microk8s import commands, installation
 from infra.clusters.microk8s.commands import IMPORT_IMAGE
 from infra.clusters.microk8s.providers import MicroK8sInstallation
 from infra.config import Stack
 from infra.config.cluster import Addon
+from infra.objects.look import Look
+from infra.process import CommandError
 
 
 class MicroK8s(pulumi.ComponentResource):
@@ -47,3 +52,36 @@ class MicroK8s(pulumi.ComponentResource):
             connection=installation,
         )
         self.register_outputs({})
+
+
+class MicroK8sClusters(ClusterProtocol):
+    """MicroK8s on this machine. snapd says whether it is gone. One that was there before us is left, not removed."""
+
+    def is_gone(self, stack: Stack, is_preview: bool) -> bool:
+        """Before MicroK8s is installed, there is no kubeconfig."""
+        return not paths.kubeconfig(stack.cluster_name).exists() or self.is_lost({})
+
+    def is_lost(self, props: Props) -> bool:
+        try:
+            return bool(shutil.which("snap")) and not commands.installed()
+        except CommandError:
+            return False
+
+    def goes(self, props: Props) -> bool:
+        return bool(props.get("ours"))
+
+    def reach(self, stack: Stack, asked: Look, is_preview: bool) -> None:
+        installation.reach(stack.cluster_name, may_start=not is_preview)
+
+    def provide(self, stack: Stack) -> Cluster:
+        return MicroK8s(stack=stack).cluster
+
+    def owns(self, name: str) -> bool:
+        return installation.is_ours(name)
+
+    def repair(self, name: str, say: Say) -> None:
+        installation.repair(name, say)
+
+    def remove_unfinished(self, name: str, stack: str) -> None:
+        """An installation that no state tells of stays."""
+        paths.marker(name).unlink(missing_ok=True)

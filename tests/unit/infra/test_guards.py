@@ -15,6 +15,7 @@ import pytest
 from infra import agreed, decision, dependents, inspection, paths, stack_plan
 from infra.clusters import discovery, foreign_objects, selection
 from infra.clusters.discovery import ClusterContents, Question
+from infra.clusters.existing import component
 from infra.clusters.existing.kubeconfig import ensure_named
 from infra.config import ConfigError, Stack
 from infra.config.operator import Install, OperatorApi
@@ -196,7 +197,7 @@ def server() -> Iterator[Server]:
 @pytest.fixture
 def look(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Look]:
     monkeypatch.setattr(patience, "PAUSE_S", 0.01)
-    monkeypatch.setattr(selection, "ensure_named", lambda *_: None)
+    monkeypatch.setattr(component, "ensure_named", lambda *_: None)
     server.fault, server.at = None, None
     server.asked.clear()
     address = ApiAddress(str(kubeconfig(server, tmp_path)))

@@ -38,11 +38,11 @@ from pulumi.runtime.proto import source_pb2
 from pulumi.runtime.stack import Stack
 
 from infra import agreed, dataset, docker, paths, stack_plan
+from infra.cluster_kinds import ClusterKind
 from infra.clusters import addresses, selection
 from infra.clusters.discovery import ClusterContents
 from infra.clusters.existing import component
 from infra.config import shell_variables
-from infra.config.cluster import ClusterKind
 from infra.config.load import from_raw, read
 from infra.image import inputs, project
 from infra.objects.manifest import Manifest
@@ -212,7 +212,8 @@ def registered(
         patch.setattr(pulumi, "get_root_directory", lambda: folder)
         hand_over(sections, Path(folder), stack)
         patch.setattr(docker, "labelled", lambda label: [])
-        patch.setattr(selection, "_is_gone", lambda chosen: True)
+        for kind in selection.PROTOCOLS.values():
+            patch.setattr(type(kind), "is_gone", lambda *asked: True)
         for module in (component, addresses):
             patch.setattr(module, "kubeconfig_path", lambda chosen: Path("/nowhere"))
         patch.setattr(selection, "examine", lambda chosen, is_ours, asked: found)

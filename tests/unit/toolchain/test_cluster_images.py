@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from infra import agreed
-from infra.config.cluster import ClusterKind
+from infra.cluster_kinds import ClusterKind
 from toolchain.images import base, cluster_images, control_plane, node, scratch
 from toolchain.machine.engine import Engine
 from toolchain.operating import environment, setup

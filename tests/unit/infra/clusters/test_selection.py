@@ -10,12 +10,12 @@ import pytest
 import yaml
 
 from infra import agreed, paths
+from infra.cluster_kinds import ClusterKind
 from infra.clusters import foreign_objects, replacement
 from infra.clusters.discovery import Question
 from infra.clusters.kind.config import KindConfig
 from infra.clusters.selection import ensure_offered, ensure_old_cluster_may_go, examine, look, question
 from infra.config import ConfigError, Stack
-from infra.config.cluster import ClusterKind
 from infra.config.names import quantity
 from infra.objects.look import Look, UnknownError
 from infra.objects.stack_state import StackState
@@ -25,9 +25,11 @@ from tests.unit.infra.samples import stack
 OLD = "trainstack-dev"
 IMAGE = {"repository": "registry.example/trainer"}
 NOTES = "configmaps/default/notes"
+CONFIG = KindConfig(name=OLD, stack="dev").encode()
 HELD = {
-    ClusterKind.KIND: StackState(kind_cluster={"config": KindConfig(name=OLD, stack="dev").encode()}),
-    ClusterKind.MICROK8S: StackState(microk8s={"name": OLD, "ours": True}),
+    kind: StackState(clusters={kind: {"name": OLD, "ours": True, "config": CONFIG}})
+    for kind in ClusterKind
+    if kind.is_ours
 }
 """What the state holds of each kind of cluster that a stack makes."""
 OTHERS = [(old, new) for old in HELD for new in ClusterKind if new is not old]
@@ -113,7 +115,9 @@ def test_a_stack_that_keeps_its_cluster_asks_nobody(asked: list[str], kind: Clus
 
 @pytest.mark.parametrize("kind", ClusterKind)
 def test_a_microk8s_that_was_there_before_is_left_as_it_is(asked: list[str], kind: ClusterKind) -> None:
-    ensure_old_cluster_may_go(with_kind(kind), StackState(microk8s={"name": OLD, "ours": False}))
+    ensure_old_cluster_may_go(
+        with_kind(kind), StackState(clusters={ClusterKind.MICROK8S: {"name": OLD, "ours": False}})
+    )
     assert asked == []
 
 

@@ -9,9 +9,9 @@ import pytest
 import yaml
 
 from infra import paths, volumes
+from infra.cluster_kinds import ClusterKind
 from infra.clusters.kind.config import DATA
 from infra.config import ConfigError, Stack
-from infra.config.cluster import ClusterKind
 from infra.config.data_sets import SOURCES, DataSet
 from infra.config.load import Sections
 from infra.config.operator import OperatorApi

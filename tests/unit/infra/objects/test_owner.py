@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from infra import agreed
+from infra.cluster_kinds import ClusterKind
 from infra.objects import adoption, owner, stack_state
 from infra.objects.adoption import Ownership, Survey
 from infra.objects.labels import OWNER, STACK, is_copied
@@ -116,12 +117,12 @@ def test_the_state_tells_id_objects_and_cluster() -> None:
             "urn:1": {"type": agreed.OWNER, "outputs": {"owner": MINE}},
             "urn:2": {"type": "kubernetes:core/v1:Namespace", "outputs": outputs},
             "urn:3": {"type": agreed.PROVIDER, "outputs": {}},
-            "urn:4": {"type": agreed.KIND_CLUSTER, "outputs": {"config": "{}"}},
+            "urn:4": {"type": ClusterKind.KIND.resource, "outputs": {"config": "{}"}},
             "urn:5": {"type": "trainstack:job:Job"},
         }
     )
     objects = frozenset({"Namespace/kubeflow"})
-    assert held == StackState(MINE, objects, cluster=True, kind_cluster={"config": "{}"})
+    assert held == StackState(MINE, objects, cluster=True, clusters={ClusterKind.KIND: {"config": "{}"}})
     assert stack_state.from_outputs({}) == StackState()
 
 

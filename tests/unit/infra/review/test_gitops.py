@@ -190,11 +190,14 @@ def test_a_claim_that_waits_for_a_pod_comes_in_the_wave_of_the_job(
     assert found == ([(target, wave)] if waits else [])
 
 
+HOLD_MODELS = ("Namespace", "PersistentVolume", "PersistentVolumeClaim", "Secret")
+
+
 @pytest.mark.parametrize(("path", "api"), STACKS)
 def test_no_engine_prunes_what_holds_models(path: Path, api: OperatorApi) -> None:
     for group, objects in folder.groups(committed(path, api)).items():
         for each in objects:
-            is_kept = each["kind"] in gitops.KEPT_KINDS and group != gitops.OPERATOR
+            is_kept = each["kind"] in HOLD_MODELS and group != gitops.OPERATOR
             assert (group == gitops.KEPT) is is_kept, each["metadata"]["name"]
     content = files_of(path, api)[f"rendered/{stack_name(path)}/{gitops.KEPT}/{gitops.KUSTOMIZATION}"]
     assert yaml.safe_load(content)["commonAnnotations"] == gitops.NEVER_PRUNED

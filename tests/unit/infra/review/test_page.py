@@ -12,9 +12,9 @@ import pytest
 import yaml
 
 from infra import agreed, operators, stack_plan
+from infra.cluster_kinds import ClusterKind
 from infra.config import ConfigError
 from infra.config.changes import OUTCOMES, outcome
-from infra.config.cluster import ClusterKind
 from infra.config.load import Sections, from_raw
 from infra.config.operator import OperatorApi
 from infra.config.section import Outcome

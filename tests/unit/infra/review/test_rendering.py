@@ -66,7 +66,8 @@ def registered(mocks: Recorder, path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     found = ClusterContents() if known.cluster.kind == "kind" else stack_plan.ASSUMED
     found = ClusterContents() if known.cluster.kind == "microk8s" else found
     monkeypatch.setattr(selection, "examine", lambda chosen, is_ours, look: found)
-    monkeypatch.setattr(selection, "_is_gone", lambda chosen: True)
+    for each in selection.PROTOCOLS.values():
+        monkeypatch.setattr(type(each), "is_gone", lambda *asked: True)
     monkeypatch.setattr(docker, "labelled", lambda label: [])
     pulumi.runtime.set_mocks(mocks, project="trainstack", stack=known.name, preview=False)
     config = yaml.safe_load(path.read_text())["config"]

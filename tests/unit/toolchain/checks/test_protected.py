@@ -423,7 +423,7 @@ def stands(made: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
         (environment, "cluster", lambda stack: None),
         (state, "has_resources", lambda deployment: True),
         (state, "deployment", lambda stack: {}),
-        (state, "kind_cluster", lambda deployment: "trainstack-gpu"),
+        (state, "own_cluster", lambda deployment: "trainstack-gpu"),
         (up, "_set_up", up.prepare_stack),
         (engine, "stop", lambda: None),
     ):

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from infra import agreed, docker, paths
-from infra.clusters.kind import ownership
+from infra import agreed
+from infra.cluster_kinds import ClusterKind
+from infra.clusters import selection
 from toolchain.machine import engine as container_engine
-from toolchain.machine.engine import Engine
-from toolchain.operating import api_server, environment, leftovers, pulumi_cli, state, up, user_backend
-from toolchain.steps import SetupError
+from toolchain.operating import (
+    api_server,
+    environment,
+    program_calls,
+    pulumi_cli,
+    state,
+    up,
+    user_backend,
+)
 
 Fake = Callable[[str, str], Path]
 STACK = "urn:pulumi:dev::trainstack"
@@ -30,104 +36,23 @@ def deployment(*clusters: dict[str, Any]) -> dict[str, Any]:
     return {"resources": [*clusters, resource(agreed.PROVIDER, "dev"), namespace]}
 
 
-KIND = resource(agreed.KIND_CLUSTER, "trainstack-dev", config=json.dumps({"name": "trainstack-dev"}))
-MICROK8S = resource(agreed.MICROK8S, "microk8s", kubeconfigPath="/k.yaml")
+KIND = resource(ClusterKind.KIND.resource, "trainstack-dev", config=json.dumps({"name": "trainstack-dev"}))
+MICROK8S = resource(ClusterKind.MICROK8S.resource, "microk8s", kubeconfigPath="/k.yaml")
 EXISTING = resource("pulumi-python:dynamic/trainstack:Run", "job", kubeconfigPath="/k.yaml", context=None)
 
 
-@pytest.fixture
-def engine(fake: Fake) -> Callable[[str, str], Engine]:
-    """An engine whose `docker ps` and `docker inspect` print the two given texts."""
+def test_the_program_is_asked_for_each_cluster_of_the_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[ClusterKind, str]] = []
 
-    def made(listed: str, mounts: str) -> Engine:
-        return Engine(str(fake("docker", f"case $1 in ps) {listed} ;; inspect) {mounts} ;; esac")), ours=True)
+    def is_lost(kind: ClusterKind, props: dict[str, Any]) -> bool:
+        asked.append((kind, props["id"]))
+        return True
 
-    return made
-
-
-def mounts(file: Path) -> str:
-    return f"echo '{json.dumps([{'Source': str(file)}])}'"
-
-
-def variables() -> dict[str, str]:
-    return {"PATH": os.environ["PATH"]}
-
-
-@pytest.mark.parametrize(
-    ("listed", "mounted", "gone"),
-    [
-        (":", lambda: ":", True),
-        ("echo node", lambda: mounts(Path("/another/clone/.trainstack/clusters/trainstack-dev.json")), True),
-        ("echo node", lambda: mounts(leftovers.marker("trainstack-dev")), False),
-    ],
-    ids=["no such container", "a node of another clone", "a node of ours, whatever its state"],
-)
-def test_the_engine_says_whether_a_kind_cluster_is_gone(
-    engine: Callable[[str, str], Engine], listed: str, mounted: Callable[[], str], gone: bool
-) -> None:
-    assert leftovers.cluster_is_gone(deployment(KIND), engine(listed, mounted()), variables()) is gone
-
-
-@pytest.mark.parametrize(
-    ("marker", "gone"),
-    [
-        ({"id": "two", "finished": False}, True),
-        ({"id": "one", "finished": False}, False),
-        ({"id": "two", "finished": True}, False),
-        ({"id": "two"}, False),
-        ([], False),
-    ],
-    ids=["its successor is unfinished", "it is unfinished itself", "finished", "an older marker", "damaged"],
-)
-def test_a_cluster_whose_replacement_was_interrupted_is_gone(
-    engine: Callable[[str, str], Engine], marker: object, gone: bool
-) -> None:
-    """The half-made node of its successor is no sign of it. Else `make up` would wait for its API server for ever."""
-    leftovers.marker("trainstack-dev").parent.mkdir(parents=True, exist_ok=True)
-    leftovers.marker("trainstack-dev").write_text(json.dumps(marker))
-    held = {**KIND, "outputs": {**KIND["outputs"], "instance": "one"}}
-    there = engine("echo node", mounts(leftovers.marker("trainstack-dev")))
-    try:
-        assert leftovers.cluster_is_gone(deployment(held), there, variables()) is gone
-    finally:
-        leftovers.marker("trainstack-dev").unlink()
-
-
-def test_the_marker_that_the_program_writes_is_the_one_that_is_read(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(paths, "STATE", tmp_path)
-    monkeypatch.setattr(docker, "identity", lambda: {"id": "AAAA", "host": "unix:///a"})
-    uid = ownership.begin("c")
-    assert leftovers.unfinished("c") == uid
-    ownership.finish("c", uid)
-    assert leftovers.unfinished("c") is None
-    assert leftovers.begun() == ["c"]
-
-
-def test_an_engine_that_does_not_answer_proves_nothing(engine: Callable[[str, str], Engine]) -> None:
-    silent = engine("echo 'Cannot connect to the Docker daemon' >&2; exit 1", ":")
-    with pytest.raises(SetupError, match="Cannot connect"):
-        leftovers.cluster_is_gone(deployment(KIND), silent, variables())
-
-
-@pytest.mark.parametrize(
-    ("script", "gone"),
-    [
-        ("echo 'error: no matching snaps installed' >&2; exit 1", True),
-        ("echo 'error: cannot communicate with server' >&2; exit 1", False),
-        ("echo microk8s", False),
-    ],
-)
-def test_snapd_says_whether_microk8s_is_gone(
-    fake: Fake, engine: Callable[[str, str], Engine], script: str, gone: bool
-) -> None:
-    fake("snap", script)
-    assert leftovers.cluster_is_gone(deployment(MICROK8S), engine(":", ":"), variables()) is gone
-
-
-def test_somebody_elses_cluster_is_never_proved_gone(engine: Callable[[str, str], Engine]) -> None:
-    assert not leftovers.cluster_is_gone(deployment(EXISTING), engine(":", ":"), variables())
+    monkeypatch.setattr(selection, "is_lost", is_lost)
+    for kind in ClusterKind:
+        held = deployment(*([resource(kind.resource, "c", id="c")] if kind.resource else []))
+        assert program_calls.cluster_is_gone({}, held) is bool(kind.resource)
+    assert asked == [(kind, "c") for kind in ClusterKind if kind.resource]
 
 
 @pytest.mark.parametrize("cluster", [KIND, MICROK8S, EXISTING], ids=["kind", "microk8s", "existing"])
@@ -140,7 +65,7 @@ def test_objects_are_given_up_for_a_proof_alone(
     done: list[str] = []
     monkeypatch.setattr(pulumi_cli, "deployment", lambda variables, stack: held)
     monkeypatch.setattr(container_engine, "ensure", lambda: None)
-    monkeypatch.setattr(leftovers, "cluster_is_gone", lambda *asked: gone)
+    monkeypatch.setattr(program_calls, "cluster_is_gone", lambda *asked: gone)
     monkeypatch.setattr(api_server, "problem", lambda variables, access: "no such file")
     monkeypatch.setattr(api_server, "is_named", lambda variables, access: named)
     monkeypatch.setattr(api_server, "wait", lambda variables, access: done.append(access.kubeconfig))

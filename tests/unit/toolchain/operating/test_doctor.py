@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from infra import paths
-from infra.config.cluster import ClusterKind
+from infra.cluster_kinds import ClusterKind
 from infra.config.load import from_file
 from toolchain import __main__ as command
 from toolchain import stack_files
@@ -98,7 +98,7 @@ def no_pip(machine: Machine, patch: pytest.MonkeyPatch) -> None:
 
 
 def no_snapd(machine: Machine, patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(environment, "cluster_kind", lambda _: doctor.MICROK8S)
+    patch.setattr(environment, "cluster_kind", lambda _: ClusterKind.MICROK8S)
     patch.setattr(shutil, "which", lambda _: None)
 
 

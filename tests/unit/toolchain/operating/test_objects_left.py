@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from infra import agreed
+from infra.cluster_kinds import ClusterKind
 from toolchain.operating import objects_left
 from toolchain.steps import SetupError
 
@@ -126,7 +127,7 @@ LIVE_CLAIM = {
     "metadata": {"name": "models", "namespace": "team"},
 }
 OWNED = {"type": agreed.OWNER, "outputs": {"owner": "0123456789abcdef"}}
-CLUSTER = {"type": agreed.KIND_CLUSTER, "inputs": {"config": json.dumps({"name": "trainstack-x"})}}
+CLUSTER = {"type": ClusterKind.KIND.resource, "inputs": {"config": json.dumps({"name": "trainstack-x"})}}
 
 
 def retained_claim(*more: dict[str, Any], retained: bool = True) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from infra import agreed
+from infra.cluster_kinds import ClusterKind
 from toolchain.operating import state
 
 ENCRYPTED = {state.SIGNATURE: "1b47061264138c4ac30d75fd1eb44270", "ciphertext": "v1:…"}
@@ -33,7 +34,7 @@ def test_a_stack_that_was_never_up_has_none() -> None:
 
 
 URN = "urn:pulumi:dev::trainstack::"
-CLUSTER = f"{URN}{agreed.KIND_CLUSTER}::c"
+CLUSTER = f"{URN}{ClusterKind.KIND.resource}::c"
 
 
 def provider(number: str, cluster: str, **more: Any) -> dict[str, Any]:
@@ -66,7 +67,12 @@ def run(needs: list[str]) -> dict[str, Any]:
 
 
 def replaced() -> dict[str, Any]:
-    cluster = {"type": agreed.KIND_CLUSTER, "urn": CLUSTER, "id": "c", "outputs": {"instance": "second"}}
+    cluster = {
+        "type": ClusterKind.KIND.resource,
+        "urn": CLUSTER,
+        "id": "c",
+        "outputs": {"instance": "second"},
+    }
     job = resource("job", "1")
     return {
         "resources": [

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.config.cluster import ClusterKind
+from infra.cluster_kinds import ClusterKind
 from toolchain.images import cluster_images
 from toolchain.machine import engine
 from toolchain.operating import environment, time_estimate

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.config.cluster import ClusterKind
+from infra.cluster_kinds import ClusterKind
 from tests.unit.toolchain.conftest import Machine
 
 PREPARE = "from toolchain.operating import setup; print(setup.prepare())"

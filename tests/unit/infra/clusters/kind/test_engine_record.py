@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from infra import paths
-from infra.clusters import repair as before
+from infra.cluster_kinds import ClusterKind
+from infra.clusters import selection
 from infra.clusters.kind import kind_cli, ownership, registry
 from infra.clusters.kind.config import KindConfig
 from infra.clusters.kind.providers import ClusterProvider, replaced_for
@@ -25,7 +26,8 @@ JUDGES: dict[str, Callable[[dict[str, Any], dict[str, Any]], object]] = {
     "delete": lambda props, made: ClusterProvider().delete("c", made),
     "replacement announced": lambda props, made: replaced_for(made, props),
     "made anew": lambda props, made: kind_cli.create(CONFIG, None),
-    "repair before Pulumi": lambda props, made: before.repair("c", print),
+    "repair before Pulumi": lambda props, made: selection.repair("c", print),
+    "objects given up": lambda props, made: selection.is_lost(ClusterKind.KIND, made),
     "early refusal of others": lambda props, made: ownership.refuse_others("c"),
 }
 

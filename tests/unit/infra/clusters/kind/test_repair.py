@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from infra import paths
-from infra.clusters import repair as before
+from infra.clusters import selection
 from infra.clusters.kind import ownership, registry, repair
 from infra.clusters.kind.providers import ClusterProvider
 from tests.unit.infra.clusters.kind.standin import Engine, node
@@ -58,7 +58,7 @@ def test_a_refresh_starts_a_stopped_node_and_waits_for_its_api_server(
 
 @pytest.mark.parametrize(
     "look",
-    [lambda made: ClusterProvider().read("c", made), lambda made: before.repair("c", print)],
+    [lambda made: ClusterProvider().read("c", made), lambda made: selection.repair("c", print)],
     ids=["refresh", "before Pulumi"],
 )
 def test_an_api_server_that_stays_away_replaces_nothing(
@@ -132,7 +132,7 @@ class TestBeforePulumi:
         engine.nodes = [node("c-control-plane", paths.marker("c"), "exited")]
         paths.kubeconfig("c").unlink()
         said: list[str] = []
-        before.repair("c", said.append)
+        selection.repair("c", said.append)
         assert said == [
             "registry c-registry was stopped: started",
             "node c-control-plane was exited: started",
@@ -143,20 +143,20 @@ class TestBeforePulumi:
         ownership.begin("c")
         engine.finished = False
         engine.nodes = [node("c-control-plane", paths.marker("c"), "exited")]
-        before.repair("c", print)
+        selection.repair("c", print)
         assert not any("/readyz" in call for call in engine.calls), "nothing will answer"
 
     def test_without_a_cluster_nothing_is_run(self, engine: Engine) -> None:
-        before.repair("c", print)
+        selection.repair("c", print)
         assert engine.calls == []
 
     def test_a_cluster_of_another_clone_is_refused(self, engine: Engine) -> None:
         engine.nodes = [node("c-control-plane", Path("/another/clone/c.json"))]
         with pytest.raises(ownership.ForeignClusterError, match="a kind cluster named c that this clone"):
-            before.repair("c", print)
+            selection.repair("c", print)
         assert engine.nodes, "it is left alone"
 
     def test_a_deleted_marker_makes_nobody_a_stranger(self, engine: Engine) -> None:
         engine.nodes = [node("c-control-plane", paths.marker("c"))]
         assert not paths.marker("c").exists()
-        before.repair("c", print)
+        selection.repair("c", print)

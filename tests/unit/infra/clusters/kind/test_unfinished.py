@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from infra import paths
-from infra.clusters import foreign_objects, repair
+from infra.clusters import foreign_objects, selection
 from infra.clusters.kind import ownership, registry
 from infra.clusters.kind.ownership import Standing
 from infra.clusters.replacement import ReplacementRefusedError
@@ -28,7 +28,7 @@ def removed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.mark.parametrize("standing", [each for each in Standing if each not in STAYS])
 def test_what_is_left_goes_and_is_forgotten(engine: Engine, removed: list[str], standing: Standing) -> None:
     before = given(engine, standing)
-    repair.remove_unfinished("c", "dev")
+    selection.remove_unfinished("c", "dev")
     assert engine.nodes == (before if standing is Standing.OTHERS else [])
     assert removed == ["c-registry"]
     assert not paths.marker("c").exists()
@@ -39,7 +39,7 @@ def test_a_cluster_that_may_be_in_use_stays(engine: Engine, removed: list[str], 
     before = given(engine, standing)
     told = paths.marker("c").exists() and paths.marker("c").read_text()
     with pytest.raises(ReplacementRefusedError) as refused:
-        repair.remove_unfinished("c", "dev")
+        selection.remove_unfinished("c", "dev")
     said = str(refused.value)
     for part in ("namespaces/precious", "nothing was touched", "ADOPT=", "kind delete cluster --name c"):
         assert part in said
@@ -53,7 +53,7 @@ def test_another_engine_does_not_make_it_forgotten(engine: Engine, removed: list
     engine.nodes, engine.identity = [], {"id": "CCCC:DDDD", "host": "tcp://build-machine:2376"}
     there = r"export DOCKER_HOST=unix:///var/run/docker\.sock"
     with pytest.raises(ownership.AnotherEngineError, match=there):
-        repair.remove_unfinished("c", "dev")
+        selection.remove_unfinished("c", "dev")
     assert paths.marker("c").exists()
     assert removed == []
 
@@ -62,12 +62,12 @@ def test_another_engine_does_not_make_it_forgotten(engine: Engine, removed: list
 def test_a_marker_that_names_no_engine_goes_with_the_nodes(engine: Engine, text: str) -> None:
     paths.marker("c").parent.mkdir(parents=True)
     paths.marker("c").write_text(text)
-    repair.remove_unfinished("c", "dev")
+    selection.remove_unfinished("c", "dev")
     assert not paths.marker("c").exists()
 
 
 def test_nodes_of_another_clone_keep_theirs(engine: Engine, tmp_path: Path) -> None:
     before = given(engine, Standing.OTHERS)
     ownership.begin("c")
-    repair.remove_unfinished("c", "dev")
+    selection.remove_unfinished("c", "dev")
     assert engine.nodes == before

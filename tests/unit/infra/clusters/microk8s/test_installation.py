@@ -11,7 +11,7 @@ import pytest
 
 from infra import paths
 from infra.agreed import ProgramError
-from infra.clusters import repair as before
+from infra.clusters import selection
 from infra.clusters.microk8s import commands, installation
 from infra.clusters.microk8s.providers import MicroK8sProvider
 from infra.dynamic import GONE
@@ -141,7 +141,7 @@ def test_it_is_started_before_pulumi_asks_it(bin_folder: Path, props: dict[str, 
     created(props)
     file.write_text(json.dumps(state(file) | {"running": False}))
     said: list[str] = []
-    before.repair("c", said.append)
+    selection.repair("c", said.append)
     assert said == ["microk8s was stopped: started"]
     assert state(file)["running"]
 

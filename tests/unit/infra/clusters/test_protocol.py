@@ -1,0 +1,110 @@
+"""Every kind of cluster keeps to the protocol: only whoever owns a cluster proves that it is gone."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra import docker, paths
+from infra.cluster_kinds import KINDS, ClusterKind
+from infra.clusters import selection
+from infra.clusters.kind.config import KindConfig
+from infra.config.cluster import ClusterConfig
+from infra.docker import EngineError
+from tests.unit.infra.clusters.kind.standin import Engine, node
+
+PROPS = {"name": "c", "config": KindConfig(name="c", stack="dev").encode(), "instance": "one"}
+"""Properties of a cluster `c`, of any kind."""
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Engine:
+    return Engine(monkeypatch, tmp_path)
+
+
+def lost(kind: ClusterKind) -> bool:
+    return selection.is_lost(kind, PROPS)
+
+
+def test_each_kind_has_a_row_a_folder_and_a_protocol() -> None:
+    folders = {each.parent.name for each in Path(selection.__file__).parent.glob("*/__init__.py")}
+    assert folders == {*ClusterKind} == {*KINDS} == {*selection.PROTOCOLS}
+
+
+def test_no_key_of_the_section_is_of_no_kind() -> None:
+    named = [key for traits in KINDS.values() for key in traits.keys]
+    assert {*named} <= {each.alias for each in ClusterConfig.model_fields.values()}
+
+
+@pytest.mark.parametrize("kind", [kind for kind in ClusterKind if kind.resource])
+def test_a_cluster_of_the_state_has_a_name(kind: ClusterKind) -> None:
+    assert selection.PROTOCOLS[kind].name(PROPS) == "c"
+
+
+@pytest.mark.parametrize("kind", [kind for kind in ClusterKind if not kind.is_ours])
+def test_somebody_elses_is_never_proved_gone(kind: ClusterKind) -> None:
+    assert not lost(kind)
+    assert not selection.PROTOCOLS[kind].goes(PROPS)
+
+
+@pytest.mark.parametrize(
+    ("marker", "gone"),
+    [(None, True), ("another.json", True), ("c.json", False)],
+    ids=["none", "others", "ours"],
+)
+def test_the_engine_says_whether_a_kind_cluster_is_gone(
+    engine: Engine, marker: str | None, gone: bool
+) -> None:
+    engine.nodes = [node("c-control-plane", paths.markers() / marker, "exited")] if marker else []
+    assert lost(ClusterKind.KIND) is gone
+
+
+@pytest.mark.parametrize(
+    ("marker", "gone"),
+    [
+        ({"id": "two", "finished": False}, True),
+        ({"id": "one", "finished": False}, False),
+        ({"id": "two", "finished": True}, False),
+        ({"id": "two"}, False),
+        ([], False),
+    ],
+    ids=["its successor is unfinished", "it is unfinished itself", "finished", "an older marker", "damaged"],
+)
+def test_a_cluster_whose_replacement_was_interrupted_is_gone(engine: Engine, marker: Any, gone: bool) -> None:
+    """The half-made node of its successor is no sign of it. Else `make up` would wait for its API server for ever."""
+    paths.marker("c").parent.mkdir(parents=True)
+    paths.marker("c").write_text(json.dumps(marker))
+    engine.nodes = [node("c-control-plane", paths.marker("c"))]
+    assert lost(ClusterKind.KIND) is gone
+
+
+def test_an_engine_that_does_not_answer_proves_nothing(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def silent(label: str) -> list[Any]:
+        raise EngineError("Cannot connect to the Docker daemon")
+
+    monkeypatch.setattr(docker, "labelled", silent)
+    with pytest.raises(EngineError, match="Cannot connect"):
+        lost(ClusterKind.KIND)
+
+
+@pytest.mark.parametrize(
+    ("script", "gone"),
+    [
+        ("echo 'error: no matching snaps installed' >&2; exit 1", True),
+        ("echo 'error: cannot communicate with server' >&2; exit 1", False),
+        ("echo microk8s", False),
+    ],
+)
+def test_snapd_says_whether_microk8s_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, gone: bool
+) -> None:
+    (tmp_path / "snap").write_text(f"#!/bin/sh\n{script}\n")
+    (tmp_path / "snap").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    assert lost(ClusterKind.MICROK8S) is gone
