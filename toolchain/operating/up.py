@@ -147,7 +147,7 @@ def _update(
         def mended() -> bool:
             return (
                 _forget_left_behind(variables, stack)
-                or _came_back(variables, stack)
+                or _wait_for_api(variables, stack)
                 or api_server.wait_for_definitions(variables, pulumi_cli.deployment(variables, stack))
                 or remove_failed_jobs()
             )
@@ -155,7 +155,7 @@ def _update(
         update.update({**variables, **variable}, stack, pulumi_up, mended)
 
 
-def _came_back(variables: dict[str, str], stack: str) -> bool:
+def _wait_for_api(variables: dict[str, str], stack: str) -> bool:
     """Wait for the API server where it is away; whether it answers now, and did not before.
 
     Pulumi's own plugin gives up at the first failure. A user whom the server refuses its health has nothing to wait

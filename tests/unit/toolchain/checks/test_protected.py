@@ -410,7 +410,7 @@ def test_what_changes_between_two_plans_is_not_applied(
         return int(verb == "up")
 
     monkeypatch.setattr(pulumi_cli, "stream", stream)
-    monkeypatch.setattr(up, "_came_back", lambda *_: True)
+    monkeypatch.setattr(up, "_wait_for_api", lambda *_: True)
     with pytest.raises(SetupError, match="stack gpu is protected"):
         make_up()
     assert made == ["set up", "preview", "up", "preview"]

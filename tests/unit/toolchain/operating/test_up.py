@@ -91,7 +91,7 @@ def test_pulumi_runs_again_only_after_an_api_server_that_was_away(
     monkeypatch.setattr(state, "access", lambda _: access)
     monkeypatch.setattr(api_server, "problem", lambda *_: next(answers))
     monkeypatch.setattr(api_server, "wait", lambda _, waits_for: waited.append(waits_for))
-    assert up._came_back({}, "dev") is is_back
+    assert up._wait_for_api({}, "dev") is is_back
     assert waited == ([access] if waits else [])
 
 
