@@ -16,8 +16,8 @@ from toolchain.machine import engine
 from toolchain.operating import (
     doctor,
     environment,
-    origin,
     program_calls,
+    provenance,
     pulumi_cli,
     setup,
     state,
@@ -65,7 +65,7 @@ def test_a_new_file_is_a_change_whatever_git_shows_this_user(clone: Path, shown:
     git(clone, "config", "status.showUntrackedFiles", shown)
     (clone / "stacks" / "note").write_text("of somebody")
     assert protected.changes() == ["stacks/note"]
-    assert origin.of_clone(clone)["clean"] is False
+    assert provenance.of_clone(clone)["clean"] is False
 
 
 def test_a_clean_tree_with_fresh_renderings_is_applied(clone: Path) -> None:
