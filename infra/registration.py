@@ -19,7 +19,7 @@ from infra.config.training import Dataset
 from infra.image.component import Image
 from infra.job.context import Job, context
 from infra.job.manifest import run_of
-from infra.objects.manifest import Manifest, Object, read_from, register, title
+from infra.objects.manifest import Manifest, Object, delete_first, register, title
 from infra.run.component import JobRun
 from infra.shared_folder import component as shared_folder
 from infra.stack_plan import Planned
@@ -58,7 +58,7 @@ class Registration:
 
     def pushed(self, each: Planned) -> pulumi.Output[str]:
         """The image's reference, such that an object with it is deleted before what holds it is."""
-        held = [read_from(made, "") for name in each.held_by for made in self.made[name]]
+        held = [delete_first(made, "") for name in each.delete_before for made in self.made[name]]
         return pulumi.Output.all(self.image, *held).apply(lambda known: str(known[0]))
 
     def _filled(self, each: Planned) -> Manifest:
@@ -67,10 +67,10 @@ class Registration:
             return {**each.manifest, "data": pulumi.Output.secret(each.secret)}
         if each.image:
             return {**_with(each.manifest, each.image, self.pushed(each))}
-        for holder in (made for name in each.held_by for made in self.made[name]):
+        for holder in (made for name in each.delete_before for made in self.made[name]):
             if "runtimeRef" in each.manifest["spec"]:
                 return _on(each.manifest, holder)
-            held = {key: read_from(holder, each.manifest[key]) for key in ("metadata", "spec")}
+            held = {key: delete_first(holder, each.manifest[key]) for key in ("metadata", "spec")}
             return each.manifest | held
         return each.manifest
 

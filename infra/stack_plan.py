@@ -61,7 +61,7 @@ class Planned:
     Parameters:
         name: of its resource; by default the object's title.
         after: phases, and titles of objects, that it waits for.
-        held_by: titles of objects that are deleted only after it is: it is made anew with them.
+        delete_before: titles of objects that are deleted only after it is: it is made anew with them.
         image: the trainer image's reference, where the object has it: the pushed one takes its place.
         secret: `data` of a Secret, which no review shows.
         options: how Pulumi changes and deletes it.
@@ -71,7 +71,7 @@ class Planned:
     phase: str
     name: str = ""
     after: tuple[str, ...] = ()
-    held_by: tuple[str, ...] = ()
+    delete_before: tuple[str, ...] = ()
     image: str = ""
     secret: Mapping[str, str] = field(default_factory=dict, repr=False)
     options: pulumi.ResourceOptions = field(default_factory=pulumi.ResourceOptions)
@@ -146,7 +146,7 @@ def _volumes(stack: Stack) -> Iterator[Planned]:
             # A claim that comes before its volume is bound at the binder's next round, up to 15 s later.
             there = (title(volume),)
             yield Planned(
-                manifest=claim, phase=VOLUMES, after=after + there, held_by=there, options=anew("spec")
+                manifest=claim, phase=VOLUMES, after=after + there, delete_before=there, options=anew("spec")
             )
         elif isinstance(each, ProvisionedClaim):
             kept = pulumi.ResourceOptions(retain_on_delete=True)
@@ -176,7 +176,7 @@ def _preparation(stack: Stack, image: str) -> Planned:
         manifest=preparation(stack, image),
         phase=PREPARED,
         after=(VOLUMES,),
-        held_by=_claims([volumes.models(stack)]),
+        delete_before=_claims([volumes.models(stack)]),
         image=image,
         options=anew("spec"),
     )
@@ -191,24 +191,29 @@ def _job(stack: Stack, place: int, given: JobContext, queued: Mapping[str, str])
     job = stack.jobs[place]
     phase, image = of_job(job.name), str(given.image)
     after = (operators.OPERATOR, GUARD, VOLUMES, PREPARED, IMAGE, SHARED, *ends_before(stack, place))
-    held_by = _claims(volumes.volumes(stack))
+    delete_before = _claims(volumes.volumes(stack))
     if job.encrypted:
         hidden, data = secret.manifest(job, stack.cluster.namespace), secret.data(job)
         yield Planned(manifest=hidden, phase=phase, after=after, secret=data, options=anew("data"))
-        held_by += (title(hidden),)
+        delete_before += (title(hidden),)
     *runtimes, wanted = job_objects(job, given)
     for each in runtimes:
         yield Planned(
-            manifest=each, phase=phase, after=after, held_by=held_by, image=image, options=anew("spec")
+            manifest=each,
+            phase=phase,
+            after=after,
+            delete_before=delete_before,
+            image=image,
+            options=anew("spec"),
         )
-        held_by, image = (title(each),), ""
+        delete_before, image = (title(each),), ""
     options = pulumi.ResourceOptions.merge(anew("spec"), queue.options(wanted, queued))
     yield Planned(
         manifest=wanted,
         phase=phase,
         name=f"{wanted['kind']}/{job.name}",
         after=after,
-        held_by=held_by,
+        delete_before=delete_before,
         image=image,
         options=options,
     )
@@ -245,7 +250,7 @@ def unseen(stack: Stack, planned: Iterable[Planned]) -> list[str]:
 def job_objects(job: JobConfig, given: JobContext) -> list[Manifest]:
     """The job in the API that the stack asks for, after what it refers to."""
     found = _of_api(job, given)
-    return queue.noted(found, _of_api(job, replace(given, image=""))) if job.queue else found
+    return queue.with_origin(found, _of_api(job, replace(given, image=""))) if job.queue else found
 
 
 def _of_api(job: JobConfig, given: JobContext) -> list[Manifest]:

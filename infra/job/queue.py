@@ -32,7 +32,7 @@ def labels(job: JobConfig) -> dict[str, str]:
     return {QUEUE_LABEL: job.queue, **({PRIORITY_LABEL: job.priority} if job.priority else {})}
 
 
-def noted(objects: Sequence[Manifest], plain: Sequence[Manifest]) -> list[Manifest]:
+def with_origin(objects: Sequence[Manifest], plain: Sequence[Manifest]) -> list[Manifest]:
     """The objects of a job in a queue; the job, the last of them, has an annotation that says what it was made from.
 
     Parameters:

@@ -47,7 +47,7 @@ class Object(pulumi.CustomResource):
         self.uid = pulumi.Output.all(self.id, self.metadata).apply(lambda known: str(known[1].get("uid", "")))
 
 
-def read_from(resource: pulumi.Resource, value: T) -> pulumi.Output[T]:
+def delete_first(resource: pulumi.Resource, value: T) -> pulumi.Output[T]:
     """`value`, as if it had been read from `resource`.
 
     Before Pulumi deletes a resource, it replaces whatever has properties read from it and would be replaced for

@@ -21,8 +21,8 @@ from toolchain.operating import (
     live_objects,
     live_view,
     objects_left,
-    origin,
     program_calls,
+    provenance,
     pulumi_cli,
     pulumi_output,
     setup,
@@ -72,7 +72,7 @@ def up(stack: str, data_dir: Path | None, ensure_committed: Callable[[str], Call
         finished = state.finished(before)
         program_calls.remove_finished(variables, stack, [*finished.values()])
         pulumi_output.expect_gone(finished)
-        sources = origin.begin(stack)
+        sources = provenance.begin(stack)
         try:
             _update(variables, stack, before, ensure_reviewed)
         except SetupError:
@@ -84,13 +84,13 @@ def up(stack: str, data_dir: Path | None, ensure_committed: Callable[[str], Call
         with step("a last look at cluster and model"):
             program_calls.inspect(variables, stack, found)
         runs = _runs(after, stack)
-        origin.keep(runs, sources, found.get("imageDigest"))
+        provenance.keep(runs, sources, found.get("imageDigest"))
         report_timeline.complete(runs)
-        origin.end(stack)
+        provenance.end(stack)
         seconds = time.monotonic() - began
         time_estimate.keep(stack, seconds)
     print(
-        "\n".join([took(seconds, phase_times()), *origin.report_lines(runs), *closing_lines(found)]),
+        "\n".join([took(seconds, phase_times()), *provenance.report_lines(runs), *closing_lines(found)]),
         flush=True,
     )
 
@@ -147,7 +147,7 @@ def _update(
         def mended() -> bool:
             return (
                 _forget_left_behind(variables, stack)
-                or _came_back(variables, stack)
+                or _wait_for_api(variables, stack)
                 or api_server.wait_for_definitions(variables, pulumi_cli.deployment(variables, stack))
                 or remove_failed_jobs()
             )
@@ -155,7 +155,7 @@ def _update(
         update.update({**variables, **variable}, stack, pulumi_up, mended)
 
 
-def _came_back(variables: dict[str, str], stack: str) -> bool:
+def _wait_for_api(variables: dict[str, str], stack: str) -> bool:
     """Wait for the API server where it is away; whether it answers now, and did not before.
 
     Pulumi's own plugin gives up at the first failure. A user whom the server refuses its health has nothing to wait

@@ -16,8 +16,8 @@ from toolchain.machine import engine
 from toolchain.operating import (
     doctor,
     environment,
-    origin,
     program_calls,
+    provenance,
     pulumi_cli,
     setup,
     state,
@@ -65,7 +65,7 @@ def test_a_new_file_is_a_change_whatever_git_shows_this_user(clone: Path, shown:
     git(clone, "config", "status.showUntrackedFiles", shown)
     (clone / "stacks" / "note").write_text("of somebody")
     assert protected.changes() == ["stacks/note"]
-    assert origin.of_clone(clone)["clean"] is False
+    assert provenance.of_clone(clone)["clean"] is False
 
 
 def test_a_clean_tree_with_fresh_renderings_is_applied(clone: Path) -> None:
@@ -410,7 +410,7 @@ def test_what_changes_between_two_plans_is_not_applied(
         return int(verb == "up")
 
     monkeypatch.setattr(pulumi_cli, "stream", stream)
-    monkeypatch.setattr(up, "_came_back", lambda *_: True)
+    monkeypatch.setattr(up, "_wait_for_api", lambda *_: True)
     with pytest.raises(SetupError, match="stack gpu is protected"):
         make_up()
     assert made == ["set up", "preview", "up", "preview"]

@@ -15,8 +15,8 @@ from toolchain.operating import (
     doctor,
     environment,
     live_view,
-    origin,
     program_calls,
+    provenance,
     pulumi_cli,
     setup,
     state,
@@ -91,7 +91,7 @@ def test_pulumi_runs_again_only_after_an_api_server_that_was_away(
     monkeypatch.setattr(state, "access", lambda _: access)
     monkeypatch.setattr(api_server, "problem", lambda *_: next(answers))
     monkeypatch.setattr(api_server, "wait", lambda _, waits_for: waited.append(waits_for))
-    assert up._came_back({}, "dev") is is_back
+    assert up._wait_for_api({}, "dev") is is_back
     assert waited == ([access] if waits else [])
 
 
@@ -226,7 +226,7 @@ def test_an_update_that_fails_is_told_although_the_state_cannot_be_read(
 
     for module, name in (
         *((stack_files, "check"), (user_backend, "check"), (up, "_forget_left_behind")),
-        *((time_estimate, "estimate"), (doctor, "ensure_node_possible"), (origin, "begin")),
+        *((time_estimate, "estimate"), (doctor, "ensure_node_possible"), (provenance, "begin")),
     ):
         monkeypatch.setattr(module, name, lambda *_: None)
     monkeypatch.setattr(setup, "project_lock", nullcontext)

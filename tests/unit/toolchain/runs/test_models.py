@@ -10,7 +10,7 @@ import yaml
 
 from tests.unit.toolchain.runs.conftest import Models, epoch
 from toolchain import __main__ as command
-from toolchain.operating import origin
+from toolchain.operating import provenance
 from toolchain.runs import records
 
 
@@ -62,7 +62,7 @@ def front_matter(text: str) -> dict[str, Any]:
 def test_a_card_tells_result_configuration_and_origin(models: Models) -> None:
     folder = models.run("mnist-1", epoch(2, 0.97), weights="first", processor="Some | processor")
     (folder / "origin.json").write_text(json.dumps({"commit": "0123", "clean": False, "image": "sha256:4"}))
-    text = origin.card(records.read(folder))
+    text = provenance.card(records.read(folder))
     head = front_matter(text)
     assert (head["library_name"], head["pipeline_tag"], head["datasets"]) == (
         *("pytorch", "image-classification"),
@@ -85,7 +85,7 @@ def test_a_card_tells_result_configuration_and_origin(models: Models) -> None:
 @pytest.mark.parametrize("dataset", ["own.data:load", 'x: "y"', "a\nb: c", 5, None])
 def test_the_task_of_ones_own_data_is_not_claimed(models: Models, dataset: object) -> None:
     folder = models.run("mnist-1", epoch(2, 0.97), weights="first", dataset=dataset)
-    assert front_matter(origin.card(records.read(folder))) == {
+    assert front_matter(provenance.card(records.read(folder))) == {
         "library_name": "pytorch",
         "tags": ["trainstack"],
     }
@@ -95,4 +95,4 @@ def test_the_task_of_ones_own_data_is_not_claimed(models: Models, dataset: objec
 def test_a_card_of_what_is_missing(models: Models, name: str) -> None:
     folder = models.run("mnist-1", epoch(2, 0.97), weights="first")
     (folder / name).unlink(missing_ok=True)
-    assert "# mnist-1" in origin.card(records.read(folder))
+    assert "# mnist-1" in provenance.card(records.read(folder))

@@ -12,8 +12,8 @@ from infra.objects import labels
 from tests.unit.toolchain.conftest import git
 from toolchain.operating import (
     doctor,
-    origin,
     program_calls,
+    provenance,
     pulumi_cli,
     setup,
     state,
@@ -43,25 +43,25 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_clean_clone(clone: Path) -> None:
     (clone / "models").mkdir()
     (clone / "models" / "ignored").touch()
-    assert origin.of_clone(clone) == {"commit": git(clone, "rev-parse", "HEAD").strip(), "clean": True}
+    assert provenance.of_clone(clone) == {"commit": git(clone, "rev-parse", "HEAD").strip(), "clean": True}
 
 
 def test_no_clone_or_a_folder_within_somebody_elses(clone: Path, tmp_path: Path) -> None:
     inner = clone / "unpacked"
     inner.mkdir()
     unknown = {"commit": None, "clean": None}
-    assert origin.of_clone(inner) == unknown
-    assert origin.of_clone(tmp_path) == unknown
+    assert provenance.of_clone(inner) == unknown
+    assert provenance.of_clone(tmp_path) == unknown
 
 
 def test_a_machine_without_git(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(clone))
-    assert origin.of_clone(clone) == {"commit": None, "clean": None}
+    assert provenance.of_clone(clone) == {"commit": None, "clean": None}
 
 
 def test_a_clone_without_a_commit(tmp_path: Path) -> None:
     git(tmp_path, "init", "--quiet")
-    assert origin.of_clone(tmp_path)["commit"] is None
+    assert provenance.of_clone(tmp_path)["commit"] is None
 
 
 def run(folder: Path, *files: str, at: int = 1000) -> Path:
@@ -74,7 +74,7 @@ def run(folder: Path, *files: str, at: int = 1000) -> Path:
 
 def test_it_is_kept_beside_a_run_that_was_trained_now(tmp_path: Path) -> None:
     folder = run(tmp_path / "runs" / "mnist-1", "checkpoint.pt", "mnist_cnn.pt")
-    origin.keep([folder, tmp_path / "runs" / "elsewhere"], [SOURCE], "sha256:1")
+    provenance.keep([folder, tmp_path / "runs" / "elsewhere"], [SOURCE], "sha256:1")
     assert json.loads((folder / "origin.json").read_text()) == KEPT
     found = records.read(folder)
     assert (found.origin, found.commit) == (KEPT, "01234567")
@@ -89,21 +89,21 @@ def test_it_is_not_kept_of_a_run_that_was_trained_before(tmp_path: Path) -> None
     (older / "mnist_cnn.pt").touch()
     foreign = run(tmp_path / "runs" / "foreign", "mnist_cnn.pt", at=500)
     unfinished = run(tmp_path / "runs" / "unfinished", "checkpoint.pt")
-    origin.keep([older, foreign, unfinished], [SOURCE], "sha256:1")
+    provenance.keep([older, foreign, unfinished], [SOURCE], "sha256:1")
     assert list(tmp_path.rglob("origin.json")) == []
 
 
 def test_it_is_kept_of_a_script_of_ones_own(tmp_path: Path) -> None:
     folder = run(tmp_path / "runs" / "own", "other.pt")
-    origin.keep([folder], [SOURCE], "sha256:1")
+    provenance.keep([folder], [SOURCE], "sha256:1")
     assert records.read(folder).origin == KEPT
 
 
 def test_a_make_up_that_was_killed_before_the_card_is_finished_by_the_next(tmp_path: Path) -> None:
     folder = run(tmp_path / "runs" / "mnist-1", "checkpoint.pt", "mnist_cnn.pt")
-    origin.keep([folder], [SOURCE], "sha256:1")
+    provenance.keep([folder], [SOURCE], "sha256:1")
     (folder / "README.md").unlink()
-    origin.keep([folder], [{"commit": "other", "clean": True, "began": 10**6}], "sha256:2")
+    provenance.keep([folder], [{"commit": "other", "clean": True, "began": 10**6}], "sha256:2")
     assert records.read(folder).origin == KEPT
     assert str(KEPT["commit"]) in (folder / "README.md").read_text()
 
@@ -111,7 +111,7 @@ def test_a_make_up_that_was_killed_before_the_card_is_finished_by_the_next(tmp_p
 def test_what_is_known_stays(tmp_path: Path) -> None:
     folder = run(tmp_path / "runs" / "mnist-1", "checkpoint.pt", "mnist_cnn.pt")
     for commit in ("first", "second"):
-        origin.keep([folder], [{**SOURCE, "commit": commit}], "sha256:1")
+        provenance.keep([folder], [{**SOURCE, "commit": commit}], "sha256:1")
     assert records.read(folder).commit == "first"
 
 
@@ -125,33 +125,33 @@ def test_a_run_belongs_to_the_last_make_up_before_its_end(tmp_path: Path, ended:
         {"commit": commit, "clean": True, "began": began}
         for commit, began in (("first", 1000), ("second", 2000), ("third", 3000))
     ]
-    origin.keep([folder], sources, None)
+    provenance.keep([folder], sources, None)
     assert records.read(folder).commit == expected
 
 
 def test_what_a_killed_make_up_began_with_is_known_to_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(origin, "BEGUN", tmp_path / "begun")
-    (first,) = origin.begin("dev")
-    again = origin.begin("dev")
+    monkeypatch.setattr(provenance, "BEGUN", tmp_path / "begun")
+    (first,) = provenance.begin("dev")
+    again = provenance.begin("dev")
     assert again[0] == first
     assert [first["began"] <= each["began"] for each in again] == [True, True]
-    assert len(origin.begin("gpu")) == 1, "another stack's"
-    for _ in range(origin.MOST_SOURCES + 5):
-        many = origin.begin("dev")
-    assert len(many) == origin.MOST_SOURCES
-    origin.end("dev")
-    assert len(origin.begin("dev")) == 1
-    origin.end("dev")
-    origin.end("dev")
+    assert len(provenance.begin("gpu")) == 1, "another stack's"
+    for _ in range(provenance.MOST_SOURCES + 5):
+        many = provenance.begin("dev")
+    assert len(many) == provenance.MOST_SOURCES
+    provenance.end("dev")
+    assert len(provenance.begin("dev")) == 1
+    provenance.end("dev")
+    provenance.end("dev")
 
 
 @pytest.mark.parametrize("damage", ["", "{", "5", '[{"commit": "x"}]', "\0"])
 def test_a_damaged_note_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str) -> None:
-    monkeypatch.setattr(origin, "BEGUN", tmp_path)
+    monkeypatch.setattr(provenance, "BEGUN", tmp_path)
     (tmp_path / "dev.json").write_text(damage)
-    assert len(origin.begin("dev")) == 1
+    assert len(provenance.begin("dev")) == 1
 
 
 def test_a_folder_that_cannot_be_written_is_said(
@@ -160,8 +160,8 @@ def test_a_folder_that_cannot_be_written_is_said(
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied", "origin.json")
 
-    monkeypatch.setattr(origin, "write_whole", refuse)
-    origin.keep([run(tmp_path / "mnist-1", "mnist_cnn.pt")], [SOURCE], "sha256:1")
+    monkeypatch.setattr(provenance, "write_whole", refuse)
+    provenance.keep([run(tmp_path / "mnist-1", "mnist_cnn.pt")], [SOURCE], "sha256:1")
     assert "mnist-1 are not kept beside it: [Errno 13] Permission denied" in capsys.readouterr().err
 
 
@@ -222,7 +222,7 @@ def test_the_reports_come_before_the_four_lines(
 
     for module, name, value in (
         (up, "MODELS", tmp_path),
-        (origin, "BEGUN", tmp_path / "begun"),
+        (provenance, "BEGUN", tmp_path / "begun"),
         (up, "prepare_stack", lambda _: {}),
         (up, "_forget_left_behind", lambda *_: False),
         (pulumi_cli, "deployment", lambda *_: deployment),
