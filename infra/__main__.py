@@ -31,9 +31,7 @@ def main() -> None:
         raise pulumi.RunError(str(error)) from None
     image = Image(stack=stack, cluster=cluster)
     if not only_cluster:
-        runs = registration.provide(
-            stack, cluster, image, parts, planned, folders, datasets, contents.nodes, left
-        )
+        runs = registration.provide(stack, cluster, image, planned, folders, datasets, contents.nodes, left)
         program.export(stack, cluster, image, runs)
 
 

@@ -20,12 +20,13 @@ from infra.objects.job_kinds import KUEUE
 from infra.objects.manifest import Manifest, Object, register, title
 from infra.trainer_controller import patches as trainer
 from infra.training_operator import patches as training_operator
-from infra.training_operator import throughput
 from infra.training_operator.patches import CRD_KIND
 from infra.training_operator.plan import Plan
 from infra.training_operator.webhook import Webhook
 from infra.upstream import vendored
 
+OPERATOR, QUEUE, QUOTA = PARTS = ("operator", "queue", "quota")
+"""The controllers of the stack's API, Kueue, and the objects of `cluster.queue`; each is a phase of the plan."""
 # What controllers write into their own objects while they run.
 FILLED_IN = {
     "ValidatingWebhookConfiguration": ["webhooks[*].clientConfig.caBundle"],
@@ -57,7 +58,7 @@ class Controllers:
 
 
 def _of_v1(stack: Stack, _: Plan) -> list[Manifest]:
-    place = (stack.operator.namespace, throughput.flags(stack.operator))
+    place = (stack.operator.namespace, training_operator.throughput_flags(stack.operator))
     found = vendored.objects(training_operator.NAME)
     return training_operator.patched(found, stack.name, None, training_operator.INIT_IMAGE, *place)
 
@@ -71,7 +72,7 @@ def _of_v2(stack: Stack, planned: Plan) -> list[Manifest]:
 CONTROLLERS = {
     OperatorApi.V1: Controllers(
         "Operator",
-        "operator",
+        OPERATOR,
         _of_v1,
         {
             "operator": (agreed.OPERATOR_IMAGE, training_operator.IMAGE),
@@ -81,7 +82,7 @@ CONTROLLERS = {
     ),
     OperatorApi.V2: Controllers(
         "Operator",
-        "operator",
+        OPERATOR,
         _of_v2,
         {
             trainer.TRAINER: (agreed.TRAINER_IMAGE, trainer.IMAGES[trainer.TRAINER]),
@@ -92,21 +93,29 @@ CONTROLLERS = {
 }
 QUEUES = Controllers(
     "Queue",
-    "queue",
+    QUEUE,
     lambda stack, _: kueue.patched(vendored.objects(kueue.PROJECT), stack.name, stack.operator.api),
     {kueue.CONTROLLER: (agreed.KUEUE_IMAGE, kueue.IMAGE)},
     ("queue-webhook", KUEUE),
 )
 
 
-def manifests(stack: Stack, planned: Plan) -> list[Manifest]:
-    """The objects that `planned` registers, Kueue's and the quota last; of each controllers' the CRDs first.
+def parts(stack: Stack, planned: Plan) -> dict[str, list[Manifest]]:
+    """PARTS -> the objects of each that `planned` registers, its CRDs first.
 
     The Deployments have the images that upstream publishes. A review renders the same.
     """
-    found = installed(CONTROLLERS[stack.operator.api], stack, planned, planned.crd, planned.operator)
-    of_kueue = installed(QUEUES, stack, planned, planned.kueue_crds, planned.kueue)
-    return [*found, *of_kueue, *quota(stack, planned)]
+    row = CONTROLLERS[stack.operator.api]
+    return {
+        OPERATOR: installed(row, stack, planned, planned.crd, planned.operator),
+        QUEUE: installed(QUEUES, stack, planned, planned.kueue_crds, planned.kueue),
+        QUOTA: quotas.manifests(stack, planned.kept),
+    }
+
+
+def manifests(stack: Stack, planned: Plan) -> list[Manifest]:
+    """The objects of all parts."""
+    return [each for objects in parts(stack, planned).values() for each in objects]
 
 
 def installed(
@@ -117,11 +126,6 @@ def installed(
         return []
     objects = row.objects(stack, planned)
     return [each for each in objects if (definitions if each["kind"] == CRD_KIND else programs)]
-
-
-def quota(stack: Stack, planned: Plan) -> list[Manifest]:
-    """The objects of `cluster.queue` that are the stack's to make."""
-    return quotas.manifests(stack, planned.kept)
 
 
 class Operator(pulumi.ComponentResource):
@@ -246,18 +250,19 @@ def _replaced(deployment: Manifest, images: Mapping[str, str]) -> Manifest:
     return {**deployment, "spec": {**deployment["spec"], "template": template}}
 
 
-def provide(stack: Stack, cluster: Cluster, planned: Plan, namespaces: list[pulumi.Resource]) -> Operator:
+def provide(
+    stack: Stack, cluster: Cluster, objects: Mapping[str, list[Manifest]], namespaces: list[pulumi.Resource]
+) -> Operator:
     """Register them. Returns the last component, which is ready when all are.
 
     Parameters:
+        objects: what `parts` returns.
         namespaces: the stack's own namespaces, which come first.
     """
     row = CONTROLLERS[stack.operator.api]
-    objects = installed(row, stack, planned, planned.crd, planned.operator)
-    made = Operator(row, stack=stack, cluster=cluster, objects=objects, first=namespaces)
+    made = Operator(row, stack=stack, cluster=cluster, objects=objects[OPERATOR], first=namespaces)
     if stack.operator.queue is Queueing.KUEUE:
         # After the API: see infra/kueue/patches.py.
-        objects = installed(QUEUES, stack, planned, planned.kueue_crds, planned.kueue)
-        made = Operator(QUEUES, stack=stack, cluster=cluster, objects=objects, first=made.ready)
-        made.add(quota(stack, planned))
+        made = Operator(QUEUES, stack=stack, cluster=cluster, objects=objects[QUEUE], first=made.ready)
+        made.add(objects[QUOTA])
     return made

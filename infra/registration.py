@@ -23,7 +23,6 @@ from infra.objects.manifest import Manifest, Object, read_from, register, title
 from infra.run.component import JobRun
 from infra.shared_folder import component as shared_folder
 from infra.stack_plan import Planned
-from infra.training_operator.plan import Plan
 from storage.directory import NodeDirectory
 
 
@@ -40,12 +39,16 @@ class Registration:
         self.made: dict[str, list[Any]] = defaultdict(list)
         self.image: pulumi.Input[str] = ""
 
+    def rows(self, phase: str) -> list[Planned]:
+        """The objects of `phase`, in their order."""
+        return [each for each in self.planned if each.phase == phase]
+
     def register(
         self, phase: str, parent: pulumi.Resource | None = None, without: Planned | None = None
     ) -> None:
         """Make the objects of `phase` resources, one of them left out. `parent`: by default the provider."""
-        for each in self.planned:
-            if each.phase == phase and each is not without:
+        for each in self.rows(phase):
+            if each is not without:
                 waits = [made for name in each.after for made in self.made[name]]
                 opts = self.cluster.options(parent or self.cluster.provider, waits)
                 opts = pulumi.ResourceOptions.merge(opts, each.options)
@@ -96,7 +99,6 @@ def provide(
     stack: Stack,
     cluster: Cluster,
     image: Image,
-    parts: Plan,
     planned: Iterable[Planned],
     folders: Mapping[str, str],
     datasets: Mapping[str, Dataset | None],
@@ -106,7 +108,6 @@ def provide(
     """Register everything in the order of dependence. Returns a job's name -> its run, of those that are followed.
 
     Parameters:
-        parts: which parts of the operator are the stack's to make.
         folders: what `data_folders.contents` returns.
         datasets: job's name -> what it trains on.
         nodes: name -> taints of each node that the cluster is known to have.
@@ -115,7 +116,8 @@ def provide(
     registration = Registration(cluster, planned)
     made = registration.made
     registration.register(stack_plan.SPACES)
-    made[stack_plan.OPERATOR] = operators.provide(stack, cluster, parts, made[stack_plan.SPACES]).ready
+    objects = {part: [each.manifest for each in registration.rows(part)] for part in operators.PARTS}
+    made[operators.OPERATOR] = operators.provide(stack, cluster, objects, made[stack_plan.SPACES]).ready
     registration.register(stack_plan.GUARD)
     made[stack_plan.FOLDERS] = data_folders.provide(stack, folders)
     storage = pulumi.ComponentResource("trainstack:storage:Storage", f"{stack.name}-storage")
@@ -163,7 +165,7 @@ def _job(
 ) -> Job:
     """Register the objects of a job; one that has finished and left is not made again."""
     phase, part = stack_plan.of_job(job.name), pulumi.ComponentResource(agreed.JOB, job.name)
-    rows = [each for each in registration.planned if each.phase == phase]
+    rows = registration.rows(phase)
     wanted = rows[-1]
     run, ended = run_of(wanted.manifest), left.get(title(wanted.manifest), {})
     ended = ended if ended.get("run") == run else {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 import pulumi
 
@@ -16,7 +17,7 @@ from infra.config.storage_kinds import StorageKind
 from infra.config.training import Dataset
 from infra.guard import admission, job_network, namespace_limits, policy_rules
 from infra.image.component import rendered_reference
-from infra.job import auxiliary_pods, manifest, queue, secret, trainjob
+from infra.job import helper_pods, manifest, queue, secret, trainjob
 from infra.job.context import JobContext, context
 from infra.objects.kinds import CLAIM
 from infra.objects.labels import stack_labels
@@ -37,8 +38,8 @@ ASSUMED = ClusterContents(
     kueue_crds=True,
 )
 
-SPACES, OPERATOR, GUARD, VOLUMES, PREPARED = "namespaces", "operator", "guard", "volumes", "preparation"
-"""Phases. What is of one phase is registered together; each job is a phase of its own."""
+SPACES, GUARD, VOLUMES, PREPARED = "namespaces", "guard", "volumes", "preparation"
+"""Phases, beside PARTS of operators. What is of one phase is registered together; each job is a phase of its own."""
 FOLDERS, IMAGE, SHARED = "folders", "image", "shared folder"
 """What objects wait for beside phases, and what is in no cluster, or no object."""
 
@@ -98,17 +99,18 @@ def of(
         queued: what jobs in queues were made from, as the state has it.
     """
     chosen, reference = datasets or dataset.of_review(stack), image or rendered_reference(stack)
-    upstreams = operators.manifests(stack, parts)
+    upstreams = operators.parts(stack, parts)
     found = [*_namespaces(stack, parts), *_volumes(stack)]
     if stack.prepared_by_job:
         found.append(_preparation(stack, reference))
     for place, job in enumerate(stack.jobs):
         given = context(stack, reference, chosen[job.name])
         found += _job(stack, place, given, queued or {})
-    limits = namespace_limits.manifests(stack, upstreams)
+    limits = namespace_limits.manifests(stack, chain(*upstreams.values()))
     guards = [*admission.manifests(stack), *limits, *job_network.policies(stack)]
     found += [Planned(manifest=each, phase=GUARD, after=(SPACES,)) for each in guards]
-    return [*found, *(Planned(manifest=each, phase=OPERATOR) for each in upstreams)]
+    rows = (Planned(manifest=each, phase=part) for part, objects in upstreams.items() for each in objects)
+    return [*found, *rows]
 
 
 def namespace(stack: Stack, name: str) -> Manifest:
@@ -163,7 +165,7 @@ def _claims(given: Iterable[Claim]) -> tuple[str, ...]:
 
 def preparation(stack: Stack, image: str) -> Manifest:
     """The Job that makes the models' folder writable for the trainer, where only Kubernetes reaches it."""
-    config, fields = stack.storage, auxiliary_pods.spec_fields(stack.jobs)
+    config, fields = stack.storage, helper_pods.spec_fields(stack.jobs)
     return preparing_job(
         volumes.models(stack), image, config.owner, config.group, config.mode, volumes.users(stack), fields
     )
@@ -188,7 +190,7 @@ def _job(stack: Stack, place: int, given: JobContext, queued: Mapping[str, str])
     """
     job = stack.jobs[place]
     phase, image = of_job(job.name), str(given.image)
-    after = (OPERATOR, GUARD, VOLUMES, PREPARED, IMAGE, SHARED, *ends_before(stack, place))
+    after = (operators.OPERATOR, GUARD, VOLUMES, PREPARED, IMAGE, SHARED, *ends_before(stack, place))
     held_by = _claims(volumes.volumes(stack))
     if job.encrypted:
         hidden, data = secret.manifest(job, stack.cluster.namespace), secret.data(job)
@@ -235,7 +237,9 @@ def unseen(stack: Stack, planned: Iterable[Planned]) -> list[str]:
     assumed = {title(namespace(stack, name)) for name in ASSUMED.namespaces}
     shown = {title(each) for each in operators.manifests(stack, reviewed(stack))}
     found = [(title(each.manifest), each.phase) for each in planned]
-    return [name for name, phase in found if (phase == OPERATOR and name not in shown) or name in assumed]
+    return [
+        name for name, phase in found if (phase in operators.PARTS and name not in shown) or name in assumed
+    ]
 
 
 def job_objects(job: JobConfig, given: JobContext) -> list[Manifest]:

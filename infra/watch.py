@@ -23,11 +23,10 @@ from infra.objects.job_kinds import OF_API
 from infra.objects.labels import RUN
 from infra.objects.patience import UnreachableError, brief
 from infra.run.component import rank0_pod
-from infra.run.job_api import JobApi, JobGoneError
+from infra.run.job_api import JobApi, JobGoneError, api_of
 from infra.run.metrics import metrics
 from infra.run.record import Record
 from infra.run.result import epochs_of
-from infra.run.trainjob_api import api_of
 from infra.run.waiting import RunFailedError, Waiting
 
 ENDED, FAILED, UNKNOWN = 0, 1, 2

@@ -35,7 +35,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--record-tutorial", action="store_true", help=pictures)
     rounds = "benchmarks with all rounds and sizes of docs/benchmarks.md, into whose folder data and plots go"
     parser.addoption("--thorough", action="store_true", help=rounds)
-    cold = "give the machine of the starting point `a cluster` empty Go caches, for docs/timings.md"
+    cold = "give the machine of the starting point `a cluster` empty Go caches, for docs/internals/measurements.csv"
     parser.addoption("--empty-go-caches", action="store_true", help=cold)
 
 

@@ -7,8 +7,9 @@ import difflib
 import os
 import signal
 import sys
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from infra import agreed
 from toolchain import failure, interruption, next_command
@@ -16,6 +17,7 @@ from toolchain.commands import ALL, BY_NAME
 from toolchain.machine import processes
 from toolchain.operating import pulumi_output
 from toolchain.options import MAKE_GIVEN, MAKE_GOALS, VERBOSE
+from toolchain.paths import ROOT
 from toolchain.steps import SetupError, kill_children, say
 
 # What every target takes.
@@ -47,12 +49,25 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"error: {message}\n  next: {next_command.help_of(self.verb)}\n")
 
 
+class Version(argparse.Action):
+    """Prints the version of this clone, and ends."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(nargs=0, **given)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+        print(project["name"], project["version"])
+        parser.exit()
+
+
 def parser() -> Parser:
     top = Parser(
         prog=next_command.name(),
         description="Set this machine up and work with a stack.",
         epilog="Each command explains itself with --help. `make` has the same commands as targets.",
     )
+    top.add_argument("--version", action=Version, help="show the version and exit")
     verbs = top.add_subparsers(dest="verb", required=True, metavar="COMMAND")
     for command in ALL:
         verb = verbs.add_parser(

@@ -16,7 +16,7 @@ from packageurl import PackageURL
 
 from infra import docker
 from infra.agreed import listed
-from infra.audit import images, software_packages
+from infra.audit import images, trusted
 from infra.audit.trusted import Kind, Trusted, Unknown
 
 # https://github.com/package-url/purl-spec
@@ -72,10 +72,10 @@ def _others(thing: Trusted) -> Iterator[Property]:
 
 def collect(root: Path, environment: Mapping[str, str], others: Iterable[str]) -> Iterator[Trusted | Unknown]:
     """All that is trusted, and what cannot be looked into. `root`: the clone's folder; `others`: images."""
-    yield from software_packages.locked(root)
-    yield from software_packages.modules(root)
+    yield from trusted.locked(root)
+    yield from trusted.modules(root)
     yield from images.published(root, *others)
-    yield from software_packages.on_host(environment)
+    yield from trusted.on_host(environment)
     try:
         docker.ensure_answers()
     except docker.EngineError:
@@ -83,7 +83,7 @@ def collect(root: Path, environment: Mapping[str, str], others: Iterable[str]) -
         return
     for reference, image in images.local(environment).items():
         yield image
-        yield from software_packages.in_image(reference)
+        yield from trusted.in_image(reference)
 
 
 def lines(found: Iterable[Trusted | Unknown]) -> Iterator[str]:

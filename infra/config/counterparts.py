@@ -80,8 +80,10 @@ In other clusters the gate stays off: with it, a Trainer ends at its start that 
 tokens. Where yours has it on, the trainer reports as well. A job with `egress` then lists that Trainer's port:
 `{port: 10443, namespace: …}`.
 
-A TrainJob that was suspended under Trainer 2.2 has a JobSet without these variables, and JobSet lets nobody add them:
-an event says that `replicatedJobs` is immutable. `kubectl delete jobset <job>`, and Trainer makes it anew.
+A TrainJob that was suspended or queued under Trainer 2.2 has a JobSet without these variables, and JobSet lets nobody
+add them. The job stays without pods even when it may run; its event `TrainJobResourcesCreationFailed` names
+`spec.replicatedJobs`. Delete the JobSet: `kubectl delete jobset <job> --namespace <namespace>`. Trainer makes another
+one with the variables, and a job that may run starts at once.
 
 ## Limits of v2
 

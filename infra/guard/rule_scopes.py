@@ -8,44 +8,36 @@ from typing import Any
 
 from infra.guard.conditions import OBJECT, Bound, at, listed, text
 from infra.objects.job_kinds import PYTORCHJOB
+from infra.objects.kinds import DEPLOYMENT, JOB, NAMESPACE, POD, VOLUME, Kind
 from infra.objects.manifest import Manifest
 
-
-@dataclass(frozen=True)
-class Kind:
-    """A kind as the API has it, and where its pods' specs are.
-
-    Parameters:
-        group: of the API; empty for the core group.
-        plural: its name in paths.
-        version: of the group.
-        pod: the path from the object to its pod's spec; None where it has none.
-    """
-
-    group: str
-    plural: str
-    version: str = "v1"
-    pod: tuple[str, ...] | None = None
-
-
+RBAC = "rbac.authorization.k8s.io/v1"
 TEMPLATE = ("spec", "template", "spec")
 REPLICAS = ("spec", "pytorchReplicaSpecs")
-KINDS: dict[str, Kind] = {
-    "Pod": Kind("", "pods", pod=("spec",)),
-    "ReplicationController": Kind("", "replicationcontrollers", pod=TEMPLATE),
-    "Deployment": Kind("apps", "deployments", pod=TEMPLATE),
-    "ReplicaSet": Kind("apps", "replicasets", pod=TEMPLATE),
-    "StatefulSet": Kind("apps", "statefulsets", pod=TEMPLATE),
-    "DaemonSet": Kind("apps", "daemonsets", pod=TEMPLATE),
-    "Job": Kind("batch", "jobs", pod=TEMPLATE),
-    "CronJob": Kind("batch", "cronjobs", pod=("spec", "jobTemplate", *TEMPLATE)),
-    PYTORCHJOB.kind: Kind(PYTORCHJOB.group, PYTORCHJOB.plural, PYTORCHJOB.version),
-    "PersistentVolume": Kind("", "persistentvolumes"),
-    "Role": Kind("rbac.authorization.k8s.io", "roles"),
-    "ClusterRole": Kind("rbac.authorization.k8s.io", "clusterroles"),
-    "Namespace": Kind("", "namespaces"),
+KINDS = {
+    each.kind: each
+    for each in (
+        POD,
+        Kind.of("ReplicationController", "v1"),
+        DEPLOYMENT,
+        *(Kind.of(kind, "apps/v1") for kind in ("ReplicaSet", "StatefulSet", "DaemonSet")),
+        JOB,
+        Kind.of("CronJob", "batch/v1"),
+        PYTORCHJOB,
+        VOLUME,
+        Kind.of("Role", RBAC),
+        Kind.of("ClusterRole", RBAC),
+        NAMESPACE,
+    )
 }
-RUN_PODS = tuple(name for name, kind in KINDS.items() if kind.pod or name == PYTORCHJOB.kind)
+CONTROLLERS = ("ReplicationController", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job")
+PODS = {
+    "Pod": ("spec",),
+    **dict.fromkeys(CONTROLLERS, TEMPLATE),
+    "CronJob": ("spec", "jobTemplate", *TEMPLATE),
+}
+"""Kind -> the path from an object to its pod's spec."""
+RUN_PODS = (*PODS, PYTORCHJOB.kind)
 
 
 def replicas(manifest: Manifest) -> list[Any]:
@@ -57,9 +49,8 @@ def replicas(manifest: Manifest) -> list[Any]:
 def pod_specs(manifest: Manifest) -> list[Any]:
     """Every pod spec in a manifest, whatever its kind."""
     found = [at("template", "spec").read(each) for each in replicas(manifest)]
-    kind = KINDS.get(manifest["kind"])
-    if kind and kind.pod:
-        found.append(at(*kind.pod).read(manifest))
+    if path := PODS.get(manifest["kind"]):
+        found.append(at(*path).read(manifest))
     return [each for each in found if each is not None]
 
 
@@ -67,10 +58,9 @@ def variables() -> dict[str, str]:
     """Names that expressions of CEL use, in the order in which they build on each other."""
     optional = at("object", *REPLICAS).cel()
     values = f"{optional}.orValue({{}}).map(type, {optional}.value()[type])"
-    paths = {name: kind.pod for name, kind in KINDS.items() if kind.pod}
     pods = "variables.replicas.map(replica, replica.template.spec)"
-    for path in dict.fromkeys(paths.values()):
-        named = ", ".join(f'"{name}"' for name, own in paths.items() if own == path)
+    for path in dict.fromkeys(PODS.values()):
+        named = ", ".join(f'"{name}"' for name, own in PODS.items() if own == path)
         pods = f"variables.kind in [{named}] ? [{OBJECT}.{'.'.join(path)}] : {pods}"
     return {
         "object": "dyn(object)",

@@ -10,7 +10,7 @@ from infra.config.pod_template import CONTAINER
 from infra.config.strategic_merge import merged
 from infra.config.training import Dataset, options
 from infra.config.variables import SecretKey, Value
-from infra.job import auxiliary_pods, secret
+from infra.job import helper_pods, secret
 from infra.job.context import JobContext
 from infra.objects.labels import MANAGED_BY, OF_JOB
 from infra.objects.pod_security import restricted_container
@@ -176,7 +176,7 @@ def template(job: JobConfig, context: JobContext, replica: str) -> dict[str, Any
             "securityContext": {
                 "runAsUser": job.user,
                 "runAsGroup": GID,
-                **auxiliary_pods.membership(context.group),
+                **helper_pods.membership(context.group),
                 "runAsNonRoot": True,
                 "seccompProfile": {"type": "RuntimeDefault"},
             },

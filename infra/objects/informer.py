@@ -28,7 +28,8 @@ WATCH_S = 20
 PAUSE_S = 1
 """How long after a list the next one is made where watching is refused, or has failed.
 
-JobSet 0.11.1 deletes pods 1.2 to 1.6 s after they have failed; then nobody can tell any more why they have.
+Kubernetes gathers what happens to a Job's pods for a second before it lets the Job fail (SyncJobBatchPeriod in
+pkg/controller/job/job_controller.go). JobSet then deletes the pods, and nobody can tell any more why they have failed.
 """
 
 

@@ -63,9 +63,7 @@ def groups(stack: Stack, datasets: Mapping[str, Dataset | None] | None = None) -
     for each in planned:
         if each.manifest["kind"] != CRD_KIND:
             group = gitops.KEPT if each.manifest["kind"] in gitops.KEPT_KINDS else gitops.JOBS
-            found[each.phase if each.phase in (gitops.GUARD, gitops.OPERATOR) else group].append(
-                each.manifest
-            )
+            found[gitops.OF_PHASE.get(each.phase, group)].append(each.manifest)
     return {name: objects for name, objects in found.items() if objects}
 
 

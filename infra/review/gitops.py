@@ -14,7 +14,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from infra import stack_plan
+from infra import operators, stack_plan
 from infra.config import Stack
 from infra.config.job import QUEUE_LABEL
 from infra.config.names import BATCH_NAME_LENGTH
@@ -22,7 +22,18 @@ from infra.config.trainjobs import name_length
 from infra.job.manifest import run_of
 from infra.job.queue import SUSPEND
 from infra.job.run_id import DIGITS
-from infra.objects.job_kinds import JOBSET, NAMES, PYTORCHJOB, RUNTIME, TRAINJOB, JobKind
+from infra.objects.job_kinds import (
+    CLUSTER_QUEUE,
+    FLAVOR,
+    JOBSET,
+    LOCAL_QUEUE,
+    NAMES,
+    PRIORITY_CLASS,
+    PYTORCHJOB,
+    RUNTIME,
+    TRAINJOB,
+    JobKind,
+)
 from infra.objects.labels import MANAGED_BY
 from infra.objects.manifest import Manifest
 from infra.review.text import document
@@ -30,7 +41,9 @@ from infra.trainer_controller.patches import INJECTED
 from infra.training_operator.patches import CRD_KIND
 from storage.manifests import is_provisioned
 
-GROUPS = KEPT, GUARD, OPERATOR, JOBS = "kept", stack_plan.GUARD, stack_plan.OPERATOR, "jobs"
+GROUPS = KEPT, GUARD, OPERATOR, JOBS = "kept", "guard", "operator", "jobs"
+OF_PHASE = {stack_plan.GUARD: GUARD, **dict.fromkeys(operators.PARTS, OPERATOR)}
+"""A phase of the plan -> the group of its objects, whatever their kinds."""
 # Kinds of a stack's workload that hold what only people may delete.
 KEPT_KINDS = ("Namespace", "PersistentVolume", "PersistentVolumeClaim", "Secret")
 NEVER_PRUNED = {
@@ -41,8 +54,11 @@ NEVER_PRUNED = {
 LONG = {"argocd.argoproj.io/sync-options": "Prune=false,Delete=false,ServerSideApply=true"}
 # Argo CD applies a wave when the one before is healthy: the volume is prepared, the operator answers, and the runtime
 # is there, without which a webhook of Trainer's refuses the TrainJob. It prunes in the opposite order.
-WAVE = "/metadata/annotations/argocd.argoproj.io~1sync-wave"
+SYNC_WAVE = "argocd.argoproj.io/sync-wave"
+WAVE = f"/metadata/annotations/{SYNC_WAVE.replace('/', '~1')}"
 WAVES = {PYTORCHJOB.kind: "1", RUNTIME: "1", TRAINJOB.kind: "2"}
+# Kueue's webhook refuses each of them before Kueue is healthy.
+QUOTA_WAVE, QUOTA_KINDS = "1", (FLAVOR, PRIORITY_CLASS, CLUSTER_QUEUE, LOCAL_QUEUE)
 KUSTOMIZATION = "kustomization.yaml"
 
 
@@ -100,7 +116,8 @@ def kustomizations(groups: Mapping[str, Sequence[Manifest]], crds: Sequence[str]
         JOBS: kustomization([f"{JOBS}.yaml"], patches=[_renaming(each) for each in groups[JOBS]], **order),
     }
     resources = [each if each in own else file_of(each) for each in groups]
-    patches = {"patches": _as_registered(kind)} if crds else {}
+    made = [*(_as_registered(kind) if crds else []), *_after_kueue(groups.get(OPERATOR, ()))]
+    patches = {"patches": made} if made else {}
     found = {f"{name}/{KUSTOMIZATION}": text for name, text in own.items() if name in groups}
     return {KUSTOMIZATION: kustomization([*crds, *resources], **patches, **order), **found}
 
@@ -116,6 +133,25 @@ def _with_their_pods(groups: Mapping[str, Sequence[Manifest]], kind: JobKind) ->
     waiting = [each["metadata"] for each in groups.get(KEPT, ()) if is_provisioned(each)]
     targets = [{"kind": "PersistentVolumeClaim", "name": each["name"]} for each in waiting]
     return {"patches": [{"target": each, "patch": wave} for each in targets]} if targets else {}
+
+
+def _after_kueue(objects: Sequence[Manifest]) -> list[dict[str, Any]]:
+    """Patches that put the quota into a later wave than Kueue."""
+    there = {each["kind"] for each in objects}
+    return [
+        {
+            "target": {"kind": each.kind},
+            "patch": document(
+                {
+                    "apiVersion": each.api_version,
+                    "kind": each.kind,
+                    "metadata": {"name": "every", "annotations": {SYNC_WAVE: QUOTA_WAVE}},
+                }
+            ),
+        }
+        for each in QUOTA_KINDS
+        if each.kind in there
+    ]
 
 
 def file_of(group: str) -> str:

@@ -25,11 +25,11 @@ from infra.guard.policy_rules import RULES
 from infra.job.manifest import run_of
 from infra.objects.job_kinds import NAMES
 from infra.objects.manifest import Manifest, title
-from infra.review import conformity, consequences, folder, versions
+from infra.review import consequences, folder, kubeconform
+from infra.review.consequences import VersionChange
 from infra.review.key_changes import KeyChange, key_changes
 from infra.review.object_changes import ObjectChange, object_changes
 from infra.review.text import objects_in
-from infra.review.versions import VersionChange
 
 # A pull request takes 65,536 characters; whoever needs more reads the diff.
 MOST_FIELDS = 40
@@ -163,7 +163,7 @@ def page(stack: Stack, file: Path, contents: Mapping[str, str], base: Base) -> P
     keys = key_changes(before, sections(file)) if before else []
     own = [text for name, text in committed.items() if not name.startswith(folder.UPSTREAM)]
     there = [each for text in own for each in objects_in(text)]
-    moved = versions.changes(stack, base.folder.parent) if committed else []
+    moved = consequences.version_changes(stack, base.folder.parent) if committed else []
     checks, passed = _checks(rendered)
     head = [*_head(stack.name, base), *_cluster(stack, was), *_refusal(refusal)]
     values = [
@@ -286,7 +286,7 @@ def _versions(moved: Sequence[VersionChange], stack: Stack, file: Path) -> list[
         f"- {code(each.project)} goes {'down' if each.is_down else 'up'} from {each.before} to {each.after}."
         for each in moved
     ]
-    beside = ", ".join(map(code, versions.beside(stack, file))) or "none"
+    beside = ", ".join(map(code, consequences.stacks_beside(stack, file))) or "none"
     told = f"Other stacks of this repository on its cluster: {beside}. Others' jobs there get it, too."
     return ["### Versions", "", *lines, "", told, ""]
 
@@ -306,7 +306,7 @@ def _consequences(
     yield from _listed([f"- {code(each)}" for each in shown], is_known)
     yield from ("", "### Lost", "")
     lost = list(consequences.losses(before, keys, again, objects)) if before else []
-    lost += [versions.LOST.format(code(each.project)) for each in moved if each.is_down]
+    lost += [consequences.LOST_FIELDS.format(code(each.project)) for each in moved if each.is_down]
     yield from _listed([f"- {each}" for each in lost], is_known)
     yield ""
 
@@ -382,8 +382,8 @@ def _checks(rendered: Mapping[str, str]) -> tuple[list[str], bool]:
     count = sum(len(objects_in(text)) for text in rendered.values())
     lines = ["### Checks", "", f"- {len(RULES)} policies are kept by {count} objects."]
     try:
-        wrong = conformity.mismatches(rendered)
-    except conformity.NotCheckedError as error:
+        wrong = kubeconform.mismatches(rendered)
+    except kubeconform.NotCheckedError as error:
         return [*lines, f"- Schemas were not checked: {error}.", ""], True
     if wrong:
         return [

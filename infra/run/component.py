@@ -11,7 +11,7 @@ from infra import agreed, paths
 from infra.clusters.cluster import Cluster
 from infra.config.job import JobConfig
 from infra.config.operator import OperatorApi
-from infra.job import auxiliary_pods
+from infra.job import helper_pods
 from infra.job.context import Job
 from infra.objects.job_kinds import TRAINJOB
 from infra.run.copy import ModelCopy
@@ -52,7 +52,7 @@ class JobRun(pulumi.ComponentResource):
             "image": job.context.image,
             "claim": job.context.claim,
             "mountPath": job.context.mount_path,
-            "pod": auxiliary_pods.spec_fields([config], job.context.group),
+            "pod": helper_pods.spec_fields([config], job.context.group),
         }
         copies = not is_volume and config.model is not None
         reached = {**volume, "user": config.user} if copies else {}

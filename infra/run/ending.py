@@ -28,7 +28,7 @@ from infra.objects.api import ApiAddress
 from infra.objects.job_kinds import TRAINJOB
 from infra.objects.patience import UnreachableError, brief
 from infra.run import job_status
-from infra.run.trainjob_api import TrainJobApi
+from infra.run.job_api import TrainJobApi
 
 # Another job has taken the name, or none has it.
 OTHERS = (404, 409)

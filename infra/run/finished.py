@@ -22,7 +22,7 @@ from infra.objects.manifest import title
 from infra.objects.patience import Patience, UnreachableError, brief
 from infra.objects.stack_state import StackState
 from infra.run import job_status
-from infra.run.trainjob_api import TrainJobApi
+from infra.run.job_api import TrainJobApi
 
 
 def left(stack: Stack, look: Look, held: StackState) -> Mapping[str, Mapping[str, Any]]:

@@ -18,11 +18,10 @@ from infra.objects.patience import UnreachableError
 from infra.process import CommandError
 from infra.run import job_status
 from infra.run.copy import CopyError, send
-from infra.run.job_api import JobApi
+from infra.run.job_api import JobApi, api_of
 from infra.run.reader_pod import MountedClaim
 from infra.run.record import SENT, Record
 from infra.run.result import epochs_of, metrics_of, record_folder, run_folder
-from infra.run.trainjob_api import api_of
 from infra.run.waiting import FailedBeforeError, Waiting
 
 RESULTS = ("jobStatus", "accuracy", "loss")

@@ -19,8 +19,8 @@ from infra.objects.api import ApiAddress
 from infra.objects.job_kinds import NAMES
 from infra.objects.patience import Patience, UnreachableError, brief
 from infra.run import record
+from infra.run.job_api import api_of
 from infra.run.record import Record
-from infra.run.trainjob_api import api_of
 
 Job = Mapping[str, str]
 

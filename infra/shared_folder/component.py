@@ -17,13 +17,12 @@ from infra.config.errors import paragraph
 from infra.config.storage_kinds import StorageKind
 from infra.config.training import Dataset
 from infra.dynamic import ADDRESS, Props, Provider, changed, plain_props, show
-from infra.job import auxiliary_pods
+from infra.job import helper_pods
 from infra.job.context import context
 from infra.job.run_id import run_id
 from infra.objects.patience import brief
 from infra.run.reader_pod import MountedClaim
-from infra.shared_folder.nodes import Placement
-from infra.shared_folder.probe import NotSharedError, Probe
+from infra.shared_folder.probe import NotSharedError, Placement, Probe
 
 
 class SharedFolderError(RuntimeError):
@@ -114,7 +113,7 @@ def provide(
         "image": image,
         "claim": stack.claim,
         "mountPath": stack.storage.mount_path,
-        "pod": auxiliary_pods.spec_fields(stack.own_jobs, stack.storage.group),
+        "pod": helper_pods.spec_fields(stack.own_jobs, stack.storage.group),
         "placements": [Placement.of(job).props() for job in stack.own_jobs],
         "file": stack.file,
         "path": volumes.host_path(stack),

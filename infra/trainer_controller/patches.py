@@ -10,8 +10,16 @@ import yaml
 from infra.config.operator import OperatorConfig
 from infra.objects.job_kinds import TRAINJOB
 from infra.objects.manifest import Manifest
-from infra.training_operator import throughput
-from infra.training_operator.patches import CRD_KIND, confine, explicit, labelled, moved, secret, service
+from infra.training_operator.patches import (
+    CRD_KIND,
+    confine,
+    explicit,
+    labelled,
+    moved,
+    secret,
+    service,
+    throughput,
+)
 from infra.upstream import vendored
 
 TRAINER_VERSION, JOBSET_VERSION = vendored.version("trainer"), vendored.version("jobset")
@@ -76,7 +84,7 @@ def deployment(upstream: Manifest, operator: OperatorConfig, reports: bool) -> M
             pod["terminationGracePeriodSeconds"] = REPORTS_END_S
         # Other ones start it anew.
         read = {
-            SETTINGS_READ: " ".join(f"{key}={value}" for key, value in throughput.given(operator).items()),
+            SETTINGS_READ: " ".join(f"{key}={value}" for key, value in throughput(operator).items()),
         }
         metadata = changed["spec"]["template"]["metadata"]
         if known := {key: value for key, value in read.items() if value}:
@@ -92,7 +100,7 @@ def configuration(upstream: Manifest, operator: OperatorConfig, reports: bool) -
     Parameters:
         reports: whether it takes reports of how far a TrainJob is.
     """
-    wanted = throughput.given(operator)
+    wanted = throughput(operator)
     if upstream["metadata"]["name"] != SETTINGS or not (wanted or reports):
         return upstream
     settings = yaml.safe_load(upstream["data"][SETTINGS_FILE])

@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from infra.config.operator import OperatorConfig
 from infra.objects.job_kinds import PYTORCHJOB
 from infra.objects.labels import SKIP_AWAIT, stack_labels
 from infra.objects.manifest import Manifest
@@ -55,11 +56,27 @@ INIT_CONTAINER = """\
     runAsUser: 1000
     seccompProfile: {type: RuntimeDefault}
 """
+THROUGHPUT_FLAGS = {
+    "concurrency": "--controller-threads",
+    "qps": "--kube-api-qps",
+    "burst": "--kube-api-burst",
+}
+"""Key of section `operator` -> the training-operator's flag (cmd/training-operator.v1/main.go)."""
 LIMITS = {"cpu": "500m", "memory": "512Mi"}
 REQUESTS = {"cpu": "50m", "memory": "256Mi"}
 
 # Kind -> fields of its spec that `kubectl scale` and `kubectl edit` change, and what they are where upstream is silent.
 DEFAULTS: dict[str, Manifest] = {"Deployment": {"replicas": 1}, "Service": {"type": "ClusterIP"}}
+
+
+def throughput(operator: OperatorConfig) -> dict[str, int]:
+    """The keys of THROUGHPUT_FLAGS that the stack file has, with their values."""
+    return {key: value for key in THROUGHPUT_FLAGS if (value := getattr(operator, key)) is not None}
+
+
+def throughput_flags(operator: OperatorConfig) -> list[str]:
+    """The training-operator's arguments for what is given."""
+    return [f"{THROUGHPUT_FLAGS[key]}={value}" for key, value in throughput(operator).items()]
 
 
 def only_pytorch(objects: Iterable[Manifest]) -> list[Manifest]:

@@ -9,7 +9,7 @@ from infra.clusters.selection import job_key
 from infra.config import ConfigError, Stack
 from infra.config.errors import paragraph
 from infra.config.operator import KUEUE_NAMESPACE, Install, OperatorApi, Queueing
-from infra.training_operator import throughput
+from infra.training_operator.patches import throughput
 
 INSTEAD = "take a queue of Kueue's, which starts a job whole or not at all: docs/kueue.md"
 
@@ -51,7 +51,7 @@ def plan(stack: Stack, found: ClusterContents) -> Plan:
     ensure_policies_heeded(stack, found)
     installs = install is not Install.NEVER
     operator = installs and not found.operator
-    throughput.ensure_heeded(stack, operator)
+    ensure_throughput_heeded(stack, operator)
     wants_kueue = stack.operator.queue is Queueing.KUEUE
     if wants_kueue and not (installs or found.kueue or found.problem):
         allowed = f"{Queueing.NONE} where operator.install is never and this cluster has no Kueue"
@@ -78,6 +78,18 @@ def plan(stack: Stack, found: ClusterContents) -> Plan:
 def _refused(stack: Stack, allowed: str, instead: Install) -> ConfigError:
     key, value = "trainstack:operator.install", stack.operator.install.value
     return ConfigError(paragraph(stack.file, key, value, allowed, f"write `install: {instead.value}`"))
+
+
+def ensure_throughput_heeded(stack: Stack, operator: bool) -> None:
+    """Raises ConfigError for a key that would have no effect.
+
+    Parameters:
+        operator: whether the stack installs the operator.
+    """
+    for key, value in ({} if operator else throughput(stack.operator)).items():
+        allowed = "nothing where the operator is somebody else's, which the stack never changes"
+        fix = f"remove it, or write `install: {Install.ALWAYS}` where the cluster has no operator"
+        raise ConfigError(paragraph(stack.file, f"trainstack:operator.{key}", value, allowed, fix))
 
 
 def ensure_policies_heeded(stack: Stack, found: ClusterContents) -> None:

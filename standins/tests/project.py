@@ -39,7 +39,9 @@ class Project:
     ) -> None:
         self.folder = folder / "project"
         self.folder.mkdir()
-        state = folder / "state"
+        state, home = folder / "state", folder / "home"
+        home.mkdir(exist_ok=True)
+        (home / "logs").touch()  # a file: so Pulumi keeps no log of each call, as in a clone
         self._name = name
         self.use_virtualenv(Path(sys.prefix))
         (self.folder / "kubeconfig.yaml").write_text(kubeconfig.read_text())
@@ -49,7 +51,7 @@ class Project:
             "PULUMI_STANDINS_PYTHON": sys.executable,
             "PULUMI_BACKEND_URL": f"{state.as_uri()}?metadata=skip",  # as a clone's own backend
             "PULUMI_CONFIG_PASSPHRASE": "test",
-            "PULUMI_HOME": str(folder / "home"),
+            "PULUMI_HOME": str(home),
             "PULUMI_STACK": STACK,
             "PULUMI_SKIP_UPDATE_CHECK": "true",
             "PULUMI_AUTOMATION_API_SKIP_VERSION_CHECK": "true",

@@ -1,6 +1,6 @@
 """The layers of images, handed on from one clone's registry to the next one's.
 
-For each new registry the engine packs them anew, half a minute of a core for the trainer image (docs/timings.md), and
+For each new registry the engine packs them anew, half a minute of a core for the trainer image (docs/internals), and
 few tests are about that. A registry serves layers by their checksums: one that no image asks for changes nothing.
 """
 

@@ -18,7 +18,7 @@ import yaml
 from infra.config.operator import OperatorApi
 from infra.objects.job_kinds import OF_API, SHARED
 from infra.run import job_status
-from infra.run.trainjob_api import JOBSET_UID
+from infra.run.job_api import JOBSET_UID
 from infra.trainer_controller.patches import JOBSET, TRAINER
 from tests.e2e import processes
 from toolchain.__main__ import TAKEN

@@ -48,10 +48,13 @@ class AppliedProject(Project):
     def __init__(self, folder: Path, kubeconfig: Path, stack: str = STACK) -> None:
         super().__init__(folder, stack)
         standins = Path(__file__).resolve().parents[2] / "standins" / "pulumi_standins" / "bin"
+        home = folder / "home"
+        home.mkdir(exist_ok=True)
+        (home / "logs").touch()  # a file: so Pulumi keeps no log of each call, as in a clone
         self.environment |= {
             "KUBECONFIG": str(kubeconfig),
             "PATH": f"{standins}{os.pathsep}{self.environment['PATH']}",
-            "PULUMI_HOME": str(folder / "home"),
+            "PULUMI_HOME": str(home),
             "PULUMI_BACKEND_URL": f"{(folder / 'state').as_uri()}?metadata=skip",
             **PARALLEL,
         }

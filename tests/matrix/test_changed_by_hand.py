@@ -18,7 +18,7 @@ from infra.config import Stack
 from infra.config.operator import KUEUE_NAMESPACE
 from infra.objects.job_kinds import QUEUE_KINDS
 from infra.objects.manifest import Manifest
-from infra.operators import manifests
+from infra.operators import PARTS, manifests
 from infra.training_operator.patches import CRD_KIND
 from infra.training_operator.plan import Plan
 from standins.tests.apiserver import ApiServer
@@ -100,7 +100,7 @@ def registered(operators: list[Manifest]) -> list[Manifest]:
     """What stacks of both APIs register, each with what it may ask of a cluster."""
     stacks = [of_api("v1"), of_api("v2")]
     planned = [each for asked in stacks for each in stack_plan.of(asked, WHOLE, image=IMAGE)]
-    return [*(each.manifest for each in planned if each.phase != stack_plan.OPERATOR), *operators]
+    return [*(each.manifest for each in planned if each.phase not in PARTS), *operators]
 
 
 def found(value: Any, path: list[str]) -> Iterator[Any]:

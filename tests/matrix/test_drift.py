@@ -11,7 +11,7 @@ from kubernetes import client
 
 from tests.matrix.played_operator import GROUP, PLURAL, VERSION
 from tests.matrix.project import AppliedProject
-from toolchain.operating import live_objects, quick_drift, recovery, state, status, user_backend
+from toolchain.operating import live_objects, quick_drift, state, status, user_backend
 from toolchain.steps import SetupError
 
 NAMESPACE = "kubeflow"
@@ -31,7 +31,7 @@ def found(project: AppliedProject) -> Callable[[], list[str]]:
 def glanced(project: AppliedProject, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
     """What `make status` would say of the objects."""
     monkeypatch.setattr(user_backend, "backend", lambda: None)
-    monkeypatch.setattr(recovery, "deployment", lambda stack: exported(project))
+    monkeypatch.setattr(state, "deployment", lambda stack: exported(project))
     monkeypatch.setattr(live_objects, "lookup_in", lambda *_: lambda manifest: None)
 
     def lines() -> list[str]:

@@ -20,7 +20,7 @@ from kubernetes.dynamic.exceptions import NotFoundError
 from infra.config.section import Outcome
 from tests.matrix.judging import job_specs, uid, uids
 from tests.matrix.project import AppliedProject
-from toolchain.operating import adoption, recovery, state
+from toolchain.operating import adoption, state
 from toolchain.operating.state_copies import PROJECT
 
 pytestmark = pytest.mark.slow(reason="two updates for each state that an update writes")
@@ -38,8 +38,8 @@ def test_the_next_update_goes_on_from_each_state(project: AppliedProject, outcom
         project.up(**CHANGES[outcome])
     wanted, volume = project.job_specs(**CHANGES[outcome]), uid(project.settled()[VOLUME])
     tried = distinct(written)
-    assert any(map(recovery.has_pending, tried)), "or it was not seen at work"
-    assert any(map(adoption.half_replaced, tried)), "or nothing was replaced"
+    assert any(map(state.has_pending, tried)), "or it was not seen at work"
+    assert any(map(state.half_replaced, tried)), "or nothing was replaced"
     for number, deployment in enumerate(tried):
         put_back(project, deployment)
         take_up(project)
@@ -107,7 +107,7 @@ def put_back(project: AppliedProject, deployment: Mapping[str, Any]) -> None:
 def take_up(project: AppliedProject) -> None:
     """As `make up` does it before its update."""
     held = json.loads(project.pulumi("stack", "export", "--stack", project.stack).stdout)
-    if not recovery.has_pending(held["deployment"]):
+    if not state.has_pending(held["deployment"]):
         return
     adoption.adopt_pending(held["deployment"], lambda manifest: live(project, manifest))
     file = project.folder / "taken-up.json"

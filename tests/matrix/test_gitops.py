@@ -23,6 +23,7 @@ from infra.training_operator.patches import CRD_KIND
 from infra.upstream import vendored
 from standins.tests.apiserver import ApiServer
 from tests.e2e.waiting import HANG_S
+from tests.matrix.entries import QUEUE
 from tests.matrix.gitops_agent import AgentFolder
 from tests.matrix.gitops_cases import Cases, job_of
 from tests.matrix.gitops_cluster import Cluster, names
@@ -33,7 +34,7 @@ from tests.matrix.played_operator import PlayedOperator
 from tests.matrix.played_trainer import REFUSAL, PlayedTrainer
 from tests.matrix.test_trainer_v2 import Server, controllers, server, v2  # noqa: F401 - fixtures
 from tests.unit.infra.review import test_rendering
-from tests.unit.infra.review.test_gitops import applied
+from tests.unit.infra.review.test_gitops import WAVE, applied
 
 ENGINES = [
     pytest.param(MergedFolder, id="kubectl"),
@@ -144,18 +145,17 @@ def built(top: Path) -> list[dict[str, Any]]:
 
 
 def ensure_builds(top: Path, known: Stack) -> None:
-    """The plan's objects as engines apply them, with the CRDs where the stack brings the operator."""
+    """The plan's objects as engines apply them, with the CRDs of what the stack brings."""
     wanted, found = applied(known), by_key(built(top))
-    crds = [found.pop(f"{CRD_KIND}//{crd}", None) for crd in OF_API[known.operator.api].crds]
+    crds = {name: found.pop(name) for name in [*found] if name.startswith(f"{CRD_KIND}//")}
     assert found == by_key(each for objects in wanted.values() for each in objects)
     for group in (gitops.KEPT, gitops.JOBS):
         assert by_key(built(top / group)) == by_key(wanted[group])
-    assert {crd is not None for crd in crds} == {gitops.OPERATOR in wanted}
-    registered = by_key(operators.manifests(known, stack_plan.reviewed(known)))
-    for name, crd in zip(OF_API[known.operator.api].crds, crds, strict=True):
-        if crd is None:
-            continue
-        ours = copy.deepcopy(registered[f"{CRD_KIND}//{name}"])
+    planned = by_key(operators.manifests(known, stack_plan.reviewed(known)))
+    registered = {name: each for name, each in planned.items() if name.startswith(f"{CRD_KIND}//")}
+    assert crds.keys() == registered.keys()
+    for name, crd in crds.items():
+        ours = copy.deepcopy(registered[name])
         del ours["metadata"]["labels"][STACK_LABEL]  # each stack that registers it puts its own there
         ours["metadata"].setdefault("annotations", {}).update(gitops.NEVER_PRUNED | gitops.LONG)
         assert crd == ours
@@ -197,3 +197,18 @@ def test_a_kustomization_of_jobs_in_a_queue_builds_them_without_suspend(
     job = {"name": "mnist", "queue": "team-a", "env": {"WORD": {"secure": "v1:first:cipher"}}}
     matrix = {"options": {"training.seed": [1, 2]}}
     ensure_renders(tmp_path, "dev", operator={"api": api.value}, job=job, matrix=matrix)
+
+
+@pytest.mark.parametrize("api", OperatorApi)
+@pytest.mark.parametrize("name", ["dev", "existing"])
+def test_a_kustomization_with_a_quota_builds_it_for_the_wave_after_kueue(
+    api: OperatorApi, name: str, tmp_path: Path
+) -> None:
+    """On a cluster of others Kueue is there, and the quota alone is the stack's."""
+    sections = read(paths.stack_file(name))
+    asked = {**sections.get("operator", {}), "api": api.value, "queue": "kueue"}
+    cluster = {**sections.get("cluster", {}), "queue": QUEUE}
+    top = ensure_renders(tmp_path, name, operator=asked, cluster=cluster)
+    waves = {each["kind"]: each["metadata"].get("annotations", {}).get(WAVE) for each in built(top)}
+    assert {waves[each] for each in ("ResourceFlavor", "ClusterQueue", "LocalQueue")} == {"1"}
+    assert waves.get("Deployment") is None

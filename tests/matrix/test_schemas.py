@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from infra import agreed
-from infra.review import conformity, folder
+from infra.review import folder, kubeconform
 from infra.review.text import objects_in
 from infra.upstream import vendored
 from standins.tests.apiserver import ApiServer
@@ -28,14 +28,14 @@ PATIENCE_S = 300
 def location(api_server: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> str:
     """Where kubeconform finds the schemas of this API server and of the operator's CRD."""
     own = [
-        conformity.schemas_of_crd(each)
+        kubeconform.schemas_of_crd(each)
         for each in vendored.objects("training-operator")
         if each["kind"] == "CustomResourceDefinition"
     ]
-    found = conformity.schemas_of_server(document(api_server)) | {
+    found = kubeconform.schemas_of_server(document(api_server)) | {
         name: each for crd in own for name, each in crd.items()
     }
-    return conformity.write_schemas(tmp_path_factory.mktemp("schemas"), found)
+    return kubeconform.write_schemas(tmp_path_factory.mktemp("schemas"), found)
 
 
 def document(server: ApiServer) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def document(server: ApiServer) -> dict[str, Any]:
         time.sleep(1)
 
 
-def kubeconform(location: str, *files: Path) -> list[dict[str, Any]]:
+def run_kubeconform(location: str, *files: Path) -> list[dict[str, Any]]:
     """What kubeconform says of each object; it is given these schemas alone, and so asks no network."""
     if shutil.which("kubeconform") is None:
         pytest.fail("not on PATH: kubeconform", pytrace=False)
@@ -64,7 +64,7 @@ def test_every_rendering_has_the_servers_shape(location: str) -> None:
     files = (folder.STACKS / folder.RENDERED).rglob("*.yaml")
     rendered = [path for path in files if folder.has_objects(path.name)]
     objects = [each for path in rendered for each in objects_in(path.read_text())]
-    told = kubeconform(location, *rendered)
+    told = run_kubeconform(location, *rendered)
     assert len(told) == len(objects) > len(rendered) > 0
     assert [each["msg"] for each in told if each["status"] != "statusValid"] == []
 
@@ -76,8 +76,8 @@ def test_the_page_of_a_review_names_another_shape(
     (tmp_path / "openapi.json").write_text(json.dumps(document(api_server)))
     monkeypatch.setenv(agreed.OPENAPI, str(tmp_path / "openapi.json"))
     text = (folder.STACKS / JOBS).read_text()
-    assert conformity.mismatches({JOBS: text}) == []
-    (told,) = conformity.mismatches({JOBS: text.replace("imagePullPolicy", "imagePullPolice")})
+    assert kubeconform.mismatches({JOBS: text}) == []
+    (told,) = kubeconform.mismatches({JOBS: text.replace("imagePullPolicy", "imagePullPolice")})
     assert told.startswith(f"{JOBS}: PyTorchJob pytorch-simple: ")
     assert "imagePullPolice" in told
 
@@ -124,5 +124,5 @@ def test_another_shape_is_refused(
     manifest = next(each for each in objects_in((folder.STACKS / file).read_text()) if each["kind"] == kind)
     edit(manifest)
     (tmp_path / "object.yaml").write_text(yaml.safe_dump(manifest))
-    (told,) = kubeconform(location, tmp_path / "object.yaml")
+    (told,) = run_kubeconform(location, tmp_path / "object.yaml")
     assert told["status"] == status, told

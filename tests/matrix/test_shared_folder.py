@@ -12,8 +12,7 @@ from infra.objects.api import ApiAddress
 from infra.objects.pod_security import namespace_labels
 from infra.run.reader_pod import MountedClaim
 from infra.shared_folder import probe
-from infra.shared_folder.nodes import Placement
-from infra.shared_folder.probe import NotSharedError, Probe
+from infra.shared_folder.probe import NotSharedError, Placement, Probe
 from standins.tests.apiserver import ApiServer
 from standins.tests.kubelet import NODE
 

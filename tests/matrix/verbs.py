@@ -65,7 +65,7 @@ def _make(run: Callable[[str], int | None]) -> Callable[[AppliedProject], Ended]
 # No stack of the tests' is protected.
 def _up(stack: str) -> None:
     variables = environment.for_stack({}, stack)
-    up._update(variables, stack, up._deployment(variables, stack), lambda: None)
+    up._update(variables, stack, pulumi_cli.deployment(variables, stack), lambda: None)
 
 
 def _down(stack: str) -> None:

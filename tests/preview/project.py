@@ -57,7 +57,7 @@ class Project:
                 for name, value in os.environ.items()
                 if not name.startswith(("PULUMI_CONFIG", "KUBE"))
             },
-            "PULUMI_BACKEND_URL": (folder / "state").as_uri(),
+            "PULUMI_BACKEND_URL": f"{(folder / 'state').as_uri()}?metadata=skip",
             "PULUMI_CONFIG_PASSPHRASE": "test",
             "PULUMI_SKIP_UPDATE_CHECK": "true",
             "PULUMI_DEBUG_COMMANDS": "true",  # for --event-log

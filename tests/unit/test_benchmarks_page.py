@@ -1,4 +1,4 @@
-"""The table of parts in docs/benchmarks.md: every benchmark is in one of them, and once each they take an hour."""
+"""The table of parts in docs/internals/measuring.md: each benchmark is in one part; once each takes an hour."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs" / "benchmarks.md").read_text()
+PAGE = (ROOT / "docs" / "internals" / "measuring.md").read_text()
 PARTS = re.findall(r"^\| `([^`]+)`[^|]*\| (\d+) \|[^|]*\| (\d+) \|$", PAGE, re.MULTILINE)
 """Of each part: a word for `-k` or a file, minutes when measured once, and those of a thorough run."""
 

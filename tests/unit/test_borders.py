@@ -290,4 +290,4 @@ def test_every_shipped_package_has_its_borders() -> None:
     used = {"infra": {"storage"}, "toolchain": {"infra"}}  # the only arrows between packages
     for package in packages:
         others = set(SHIPPED) - {package} - used.get(package, set())
-        assert others <= forbidden[package], f"{package} may import what docs/architecture.md does not let it"
+        assert others <= forbidden[package], f"docs/internals/architecture.md: {package} may import too much"

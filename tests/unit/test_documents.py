@@ -53,7 +53,7 @@ def test_every_variable_that_the_sources_read_is_described() -> None:
         name for path in modules for name in re.findall(r"['\"](TRAINSTACK_[A-Z_]+)['\"]", path.read_text())
     }
     assert len(read) > 5
-    page = (ROOT / "docs" / "architecture.md").read_text()
+    page = (ROOT / "docs" / "internals" / "architecture.md").read_text()
     assert sorted(name for name in read if f"`{name}`" not in page) == []
 
 

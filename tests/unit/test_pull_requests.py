@@ -564,7 +564,11 @@ def test_the_scripts_and_targets_that_a_workflow_runs_are_there(path: Path) -> N
     assert scripts | targets
 
 
-OF_GITHUB_ALONE = {"own-plugins": "for the machines of ci/github/test.yml", "comment.py": "its API"}
+OF_GITHUB_ALONE = {
+    "own-plugins": "for the machines of ci/github/test.yml",
+    "comment.py": "its API",
+    "release": "its releases",
+}
 
 
 def test_every_script_is_used_by_both_sites() -> None:

@@ -1,4 +1,4 @@
-"""docs/security.md stands on tests: each row of its tables names some, and each of them is there."""
+"""docs/internals/security-tests.md: each row of its tables names tests, and each test exists."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs" / "security.md").read_text()
+PAGE = (ROOT / "docs" / "internals" / "security-tests.md").read_text()
 NAMED = re.compile(r"`((?:standins/)?tests/[\w/.-]+?)(?:::(\w+))?`")
 # Words that stand for the tests of the row above.
 ABOVE = ("the same", "both")

@@ -24,6 +24,7 @@ PUBLISHES = "docs-publish"
 WRITES = {
     "comment-comment": {**READS, "actions": "read", "pull-requests": "write"},
     PUBLISHES: {"pages": "write", "id-token": "write"},
+    "release-publish": {"contents": "write"},
 }
 """File and job -> what it may do beside reading the code."""
 SECRET = re.compile(r"secrets\.(\w+)")

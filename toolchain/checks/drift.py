@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from toolchain import stack_files
-from toolchain.operating import backend, environment, pulumi_cli, recovery, setup, user_backend
+from toolchain.operating import backend, environment, pulumi_cli, setup, state, user_backend
 from toolchain.steps import SetupError, step
 
 NONE, DRIFT = 0, 1
@@ -33,7 +33,7 @@ def differences(stack: str) -> list[str]:
     with setup.project_lock():
         variables = environment.load() or setup.prepare_pulumi()
         variables = environment.for_stack(variables, stack)
-        if not recovery.has_resources(recovery.deployment_of_any_backend(variables, stack)):
+        if not state.has_resources(pulumi_cli.deployment(variables, stack)):
             raise SetupError(f"stack {stack} is not up", f"make up STACK={stack}")
         backend.prepare(stack, variables)
         with step("pulumi preview"):

@@ -11,7 +11,7 @@ from infra import agreed
 from infra.atomic_file import write_whole
 from toolchain import git, stack_files
 from toolchain.checks import protected, review
-from toolchain.operating import environment, recovery, setup, state, user_backend
+from toolchain.operating import environment, pulumi_cli, setup, state, user_backend
 from toolchain.paths import MODELS, ROOT, STACKS
 from toolchain.runs import records
 from toolchain.steps import SetupError
@@ -247,7 +247,7 @@ def _deployment(stack: str) -> dict[str, Any]:
     variables: dict[str, str] = {}
     if user_backend.backend():
         variables = environment.for_stack(environment.load() or setup.prepare_pulumi(), stack)
-    return recovery.deployment_of_any_backend(variables, stack)
+    return pulumi_cli.deployment(variables, stack)
 
 
 def message(source: str, target: str, found: list[Promotion], passed: list[Passed]) -> str:

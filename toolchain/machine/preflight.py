@@ -18,7 +18,7 @@ from toolchain.steps import SetupError
 MARGIN = 1.2
 GIB = 2**30
 
-# Peak need, measured on a bare machine (docs/timings.md): Go's module and build caches, the tools, the images.
+# Peak need, measured on a bare machine (docs/internals/measuring.md): Go caches (modules, builds), tools, images.
 BUILD_BYTES = 13 * GIB
 ENGINE_BYTES = 9 * GIB
 # A cluster, the trainer image and the registry's copy of it, with everything else there already.

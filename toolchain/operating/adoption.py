@@ -41,7 +41,7 @@ def adopt_pending(deployment: dict[str, Any], live: Callable[[Manifest], Manifes
         for each in deployment.get("pending_operations") or []
         if each["type"] == "creating" and each["resource"]["type"].startswith(agreed.OBJECT)
     )
-    for resource in (*creating, *half_replaced(deployment)):
+    for resource in (*creating, *state.half_replaced(deployment)):
         inputs = resource.get("inputs") or {}
         if resource["urn"] in adopted or not object_id(inputs):
             continue
@@ -51,15 +51,6 @@ def adopt_pending(deployment: dict[str, Any], live: Callable[[Manifest], Manifes
             adopted.append(resource["urn"])
     deployment["pending_operations"] = []
     return adopted
-
-
-def half_replaced(deployment: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Resources of Kubernetes objects that a replacement has deleted without creating their successors."""
-    return [
-        each
-        for each in state.resources(deployment)
-        if each.get(state.HALF_REPLACED) and each["type"].startswith(agreed.OBJECT)
-    ]
 
 
 def adopt_lost(
@@ -94,7 +85,7 @@ def _add(
     live: Manifest | None = None,
 ) -> bool:
     resources: list[dict[str, Any]] = deployment.setdefault("resources", [])
-    replaced = [each for each in half_replaced(deployment) if each["urn"] == resource["urn"]]
+    replaced = [each for each in state.half_replaced(deployment) if each["urn"] == resource["urn"]]
     place = resources.index(replaced[0]) if replaced else len(resources)
     # What stands behind it in the state is what may depend on it.
     urns = {each["urn"] for each in resources[:place]}

@@ -10,7 +10,7 @@ from pathlib import Path
 from infra import agreed, paths
 from toolchain import stack_files
 from toolchain.machine import engine
-from toolchain.operating import backend, leftovers, recovery, setup, state_copies, up, user_backend
+from toolchain.operating import backend, leftovers, setup, state, state_copies, up, user_backend
 from toolchain.paths import DATA, LOCAL, MODELS, ROOT, VENV, cache
 from toolchain.steps import SetupError, say, step
 from toolchain.tools import build
@@ -27,7 +27,7 @@ def clean(ensure_clean: Callable[[str], None]) -> None:
         ensure_clean: as `up.down` takes it, for each stack that stands.
     """
     user_backend.forget_backend()
-    standing = [stack for stack in stack_files.names() if recovery.has_resources(recovery.deployment(stack))]
+    standing = [stack for stack in stack_files.names() if state.has_resources(state.deployment(stack))]
     for stack in standing:
         up.down(stack, ensure_clean)
     with setup.project_lock():
@@ -70,7 +70,7 @@ def _ensure_nothing_stands() -> None:
     this one waited for it.
     """
     held = sorted(each.stem for each in state_copies.STACKS.glob("*.json"))
-    if standing := [stack for stack in held if recovery.has_resources(recovery.deployment(stack))]:
+    if standing := [stack for stack in held if state.has_resources(state.deployment(stack))]:
         first = standing[0]
         raise SetupError(
             f"still up: {', '.join(standing)}; without the state in {LOCAL} nobody knows what it has made",

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from toolchain import interruption
 from toolchain.machine.processes import end_with_parent
-from toolchain.operating import pulumi_events, pulumi_output, stack_locks
+from toolchain.operating import pulumi_events, pulumi_output, stack_locks, state, user_backend
 from toolchain.operating.environment import for_child
 from toolchain.operating.stack_locks import PARENT
 from toolchain.paths import ROOT
@@ -154,7 +154,12 @@ class _Interrupted:
 
 
 def deployment(variables: Mapping[str, str], stack: str) -> dict[str, Any]:
-    """What the backend holds of `stack`, whichever backend it is. Raises SetupError with Pulumi's own words."""
+    """What the backend holds of `stack`: of our own without the second that Pulumi takes.
+
+    Raises SetupError, for the user's backend with Pulumi's own words.
+    """
+    if not user_backend.backend():
+        return state.deployment(stack)
     found: dict[str, Any] = _exported(variables, stack).get("deployment") or {}
     return found
 

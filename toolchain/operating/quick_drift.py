@@ -16,7 +16,7 @@ from typing import Any
 from infra import agreed
 from infra.objects import labels
 from toolchain import stack_files
-from toolchain.operating import adoption, api_server, live_objects, recovery, state, user_backend
+from toolchain.operating import adoption, api_server, live_objects, state, user_backend
 from toolchain.operating.state_copies import PROJECT
 from toolchain.paths import STATE
 from toolchain.steps import SetupError
@@ -75,7 +75,7 @@ def of_objects(
         return said, unknown
     live = {adoption.title(each): each for each in objects}
     look_up = live_objects.lookup_in(variables, access)
-    deployment = recovery.deployment(stack)
+    deployment = state.deployment(stack)
     may_have_left = state.finished(deployment)
     for each in _applied(deployment, set(kinds)):
         title = adoption.title(each)

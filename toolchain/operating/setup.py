@@ -76,7 +76,7 @@ def prepare(stack: str = "", *, builds_image: bool = False) -> dict[str, str]:
         build.check_go()
     venv.check_pip()
     preflight.check(builds=builds)
-    home = plugins.own_environment(choices["pulumi"].own)
+    home = plugins.prepare_home(choices["pulumi"].own)
     with Jobs() as jobs:
         packages = jobs.start(venv.ensure)
         running = jobs.start(engine.ensure)
@@ -130,7 +130,7 @@ def prepare_pulumi() -> dict[str, str]:
     venv.ensure()
     pulumi = choices["pulumi"].program()
     links = [(name, each.program()) for name, each in choices.items() if each.own is None]
-    home = plugins.own_environment(choices["pulumi"].own)
+    home = plugins.prepare_home(choices["pulumi"].own)
     plugins.fetch_provider(pulumi, home)
     environment.link(links)
     return home

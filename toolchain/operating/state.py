@@ -1,4 +1,7 @@
-"""What a deployment, as the backend keeps it, says of the stack's cluster and of the objects in it."""
+"""What a stack's state holds: its cluster, the objects in it, and what a killed Pulumi left pending.
+
+A deployment is the state as the backend keeps it, and as `pulumi stack export` shows it.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from typing import Any
 
 from infra import agreed, paths
 from infra.objects import labels
+from toolchain.operating import state_copies
 from toolchain.paths import MODELS, ROOT
 from toolchain.runs import records
 
@@ -31,6 +35,16 @@ class Access:
 
     kubeconfig: str
     context: str | None = None
+
+
+def deployment(stack: str) -> dict[str, Any]:
+    """What our file backend holds of `stack`, read without Pulumi; empty where it never was up.
+
+    Raises SetupError where the state is torn and no copy is whole.
+    """
+    kept = json.loads(state_copies.read(stack) or "{}")
+    latest: dict[str, Any] = (kept.get("checkpoint") or {}).get("latest") or {}
+    return latest
 
 
 def resources(deployment: Deployment) -> list[Resource]:
@@ -132,6 +146,25 @@ def kind_cluster(deployment: Deployment) -> str | None:
 def instance(deployment: Deployment) -> str | None:
     """The id of the stack's own kind cluster; None where the state has none."""
     return ((of_type(deployment, agreed.KIND_CLUSTER) or {}).get("outputs") or {}).get("instance")
+
+
+def half_replaced(deployment: Deployment) -> list[Resource]:
+    """Resources of Kubernetes objects that a replacement has deleted without creating their successors."""
+    return [
+        each
+        for each in resources(deployment)
+        if each.get(HALF_REPLACED) and each["type"].startswith(agreed.OBJECT)
+    ]
+
+
+def has_pending(deployment: Deployment) -> bool:
+    """Whether a killed run left operations whose outcome nobody knows."""
+    return bool(deployment.get("pending_operations") or half_replaced(deployment))
+
+
+def has_resources(deployment: Deployment) -> bool:
+    """Whether there is anything to take down."""
+    return bool(deployment.get("resources")) or has_pending(deployment)
 
 
 def forget_pending(deployment: dict[str, Any]) -> None:

@@ -21,7 +21,6 @@ from toolchain.operating import (
     live_objects,
     program_calls,
     quick_drift,
-    recovery,
     state,
     user_backend,
     volume_space,
@@ -394,7 +393,7 @@ def _finished(stack: str, told: ClusterAccess | None) -> Mapping[str, Mapping[st
     if user_backend.backend():
         return None if told and told.jobs_leave else {}
     try:
-        return state.finished(recovery.deployment(stack))
+        return state.finished(state.deployment(stack))
     except SetupError:
         return {}  # the owner's finding says why
 
@@ -407,7 +406,7 @@ def _owner_in_state(stack: str) -> tuple[str | None, str]:
     if user_backend.backend():
         return None, "it is in the state, and your own backend is not asked: `pulumi stack export` shows it"
     try:
-        return state.owner(recovery.deployment(stack)), ""
+        return state.owner(state.deployment(stack)), ""
     except SetupError as error:
         return None, str(error)
 

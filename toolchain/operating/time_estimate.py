@@ -16,8 +16,8 @@ from toolchain.steps import phase_times
 from toolchain.tools import build, installed, venv
 
 FILE = LOCAL / "times.json"
-# Rough seconds on two cores with empty caches, used until this clone has times of its own: so that the whole is the
-# middle of the cold starts in docs/timings.md, which took 12 to 18 minutes, less what the compiler is spared since.
+# Rough seconds on two cores with empty caches, used until this clone has times of its own. Their sum is the middle of
+# the cold starts in docs/internals/measurements.csv, 12 to 18 minutes, minus what the compiler saves since then.
 BUILD_S = {
     "kubernetes": 300,
     "kubectl": 60,

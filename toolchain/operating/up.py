@@ -25,7 +25,6 @@ from toolchain.operating import (
     program_calls,
     pulumi_cli,
     pulumi_output,
-    recovery,
     setup,
     stack_locks,
     state,
@@ -65,7 +64,7 @@ def up(stack: str, data_dir: Path | None, ensure_committed: Callable[[str], Call
         variables = prepare_stack(stack)
         view.begin()
         _forget_left_behind(variables, stack)
-        before = _deployment(variables, stack)
+        before = pulumi_cli.deployment(variables, stack)
         doctor.ensure_node_possible(before, stack)
         if state.objects(before):
             with step("a first look at the volumes"):
@@ -78,9 +77,9 @@ def up(stack: str, data_dir: Path | None, ensure_committed: Callable[[str], Call
             _update(variables, stack, before, ensure_reviewed)
         except SetupError:
             with suppress(SetupError):  # that the state cannot be read, either, is no news
-                report_timeline.complete(_runs(_deployment(variables, stack), stack))
+                report_timeline.complete(_runs(pulumi_cli.deployment(variables, stack), stack))
             raise
-        after = _deployment(variables, stack)
+        after = pulumi_cli.deployment(variables, stack)
         found = state.outputs(after)
         with step("a last look at cluster and model"):
             program_calls.inspect(variables, stack, found)
@@ -111,11 +110,11 @@ def update_again(stack: str, ensure_reviewed: Callable[[], None]) -> state.Deplo
     """
     variables = environment.for_stack(environment.load() or {}, stack)
     with setup.project_lock():
-        before = _deployment(variables, stack)
-        if not recovery.has_resources(before):
+        before = pulumi_cli.deployment(variables, stack)
+        if not state.has_resources(before):
             raise SetupError(f"stack {stack} was taken down meanwhile", "the same command goes on")
         _update(variables, stack, before, ensure_reviewed)
-        return _deployment(variables, stack)
+        return pulumi_cli.deployment(variables, stack)
 
 
 def took(seconds: float, times: Sequence[tuple[str, float]]) -> str:
@@ -149,7 +148,7 @@ def _update(
             return (
                 _forget_left_behind(variables, stack)
                 or _came_back(variables, stack)
-                or api_server.wait_for_definitions(variables, _deployment(variables, stack))
+                or api_server.wait_for_definitions(variables, pulumi_cli.deployment(variables, stack))
                 or remove_failed_jobs()
             )
 
@@ -162,7 +161,7 @@ def _came_back(variables: dict[str, str], stack: str) -> bool:
     Pulumi's own plugin gives up at the first failure. A user whom the server refuses its health has nothing to wait
     for. Raises SetupError.
     """
-    access = state.access(_deployment(variables, stack))
+    access = state.access(pulumi_cli.deployment(variables, stack))
     if access is None or api_server.problem(variables, access) is None:
         return False
     api_server.wait(variables, access)
@@ -171,7 +170,7 @@ def _came_back(variables: dict[str, str], stack: str) -> bool:
 
 def _forget_left_behind(variables: dict[str, str], stack: str) -> bool:
     """Take objects of a replaced cluster out of the state; whether there were any."""
-    if not state.left_behind(_deployment(variables, stack)):
+    if not state.left_behind(pulumi_cli.deployment(variables, stack)):
         return False
     with step("taking the objects of the replaced cluster out of the state"):
         pulumi_cli.edit_state(variables, stack, state.forget_left_behind)
@@ -194,12 +193,12 @@ def down(stack: str, ensure_clean: Callable[[str], None]) -> None:
         half_made = cluster is not None and leftovers.marker(cluster).exists()
         # A backend of the user's can be asked only when Pulumi is there.
         ours = user_backend.backend() is None
-        if ours and not recovery.has_resources(recovery.deployment(stack)) and not half_made:
+        if ours and not state.has_resources(state.deployment(stack)) and not half_made:
             engine.stop()
             print(f"stack {stack} is not up")
             return
         variables = _set_up(stack)
-        if recovery.has_resources(deployment := _deployment(variables, stack)):
+        if state.has_resources(deployment := pulumi_cli.deployment(variables, stack)):
             _destroy(variables, deployment, stack, ensure_clean)
         if cluster:
             engine.ensure()
@@ -219,7 +218,7 @@ def _destroy(
     if state.kind_cluster(deployment):
         program_calls.keep_unfollowed(variables, stack, open_records)
         left = objects_left.claim_lines(deployment, stack, lambda _: None)
-        if recovery.has_pending(deployment):
+        if state.has_pending(deployment):
             pulumi_cli.edit_state(variables, stack, state.forget_pending)
     else:
         variables = _prepared(stack)
@@ -227,7 +226,7 @@ def _destroy(
         with step("pulumi refresh"):
             _pulumi(variables, "refresh", stack=stack)
         left = _retain_shared(variables, stack)
-        deployment = _deployment(variables, stack)
+        deployment = pulumi_cli.deployment(variables, stack)
         left += objects_left.claim_lines(deployment, stack, live_objects.lookup(variables, deployment))
     ensure_clean(stack)
     with step("pulumi destroy"):
@@ -238,7 +237,7 @@ def _destroy(
 
 def _retain_shared(variables: dict[str, str], stack: str) -> list[str]:
     """Have the destruction leave what others use, too; lines that say what that is, and for whom."""
-    deployment = _deployment(variables, stack)
+    deployment = pulumi_cli.deployment(variables, stack)
     with step("who else uses what the stack has made"):
         users = program_calls.dependents(variables, stack, objects_left.titles(deployment))
         pulumi_cli.edit_state(variables, stack, lambda held: objects_left.retain(held, users))
@@ -258,9 +257,9 @@ def _prepared(stack: str, *, builds_image: bool = False) -> dict[str, str]:
     _make_sure_of_cluster(variables, stack)
     program_calls.ensure_named_cluster(variables, stack)
     stack_locks.release(stack)  # what a living run has pending is no killed run's
-    if recovery.has_pending(_deployment(variables, stack)):
+    if state.has_pending(pulumi_cli.deployment(variables, stack)):
         with step("taking up what a killed run left"):
-            live = live_objects.lookup(variables, _deployment(variables, stack))
+            live = live_objects.lookup(variables, pulumi_cli.deployment(variables, stack))
             pulumi_cli.edit_state(variables, stack, lambda held: adoption.adopt_pending(held, live))
             _pulumi(variables, "refresh", "--clear-pending-creates", stack=stack)
     return variables
@@ -282,7 +281,7 @@ def _make_sure_of_cluster(variables: dict[str, str], stack: str) -> None:
 
     They leave the state where their cluster is proved gone; else the API server has to answer first.
     """
-    deployment = _deployment(variables, stack)
+    deployment = pulumi_cli.deployment(variables, stack)
     if not state.objects(deployment):
         return
     if leftovers.cluster_is_gone(deployment, engine.ensure(), variables):
@@ -294,11 +293,6 @@ def _make_sure_of_cluster(variables: dict[str, str], stack: str) -> None:
             # The kubeconfig was moved, or its context renamed. The update takes over what the stack file says.
             access = environment.access(stack) or access
         api_server.wait(variables, access)
-
-
-def _deployment(variables: dict[str, str], stack: str) -> dict[str, Any]:
-    """The stack's state: of our own backend without the second that Pulumi takes."""
-    return recovery.deployment_of_any_backend(variables, stack)
 
 
 def _pulumi(variables: dict[str, str], verb: str, *options: str, stack: str) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from infra import agreed
 from infra.atomic_file import write_whole
 from infra.objects import labels
-from toolchain.operating import environment, live_objects, recovery, setup, state, status, up
+from toolchain.operating import environment, live_objects, pulumi_cli, setup, state, status, up
 from toolchain.steps import SetupError
 from toolchain.sweep.trials import TAKEN_DOWN, Search, Trial
 
@@ -63,7 +63,7 @@ class AppliedTrials:
     def is_down(self) -> bool:
         """Whether the stack's state holds nothing."""
         self._known = None
-        return not recovery.has_resources(self._state())
+        return not state.has_resources(self._state())
 
     def runs(self) -> Mapping[str, str]:
         """Job -> its run, of the trials in the stack's state."""
@@ -101,5 +101,5 @@ class AppliedTrials:
         """The stack's state as the last update has left it, read once."""
         if self._known is None:
             variables = environment.for_stack(environment.load() or {}, self.name)
-            self._known = recovery.deployment_of_any_backend(variables, self.name)
+            self._known = pulumi_cli.deployment(variables, self.name)
         return self._known

@@ -26,7 +26,7 @@ GO_NEEDED = (1, 25)
 STEP = "build "
 """What the name of each step begins with."""
 
-# Two builds at once compile what they share twice, and take as long as one after the other: docs/timings.md.
+# Two builds at once compile what they share twice, and take as long as one after the other: measuring.md.
 _compiler = threading.Lock()
 # DWARF is for debuggers; the linker leaves it out anyway (-s -w), so the compiler need not write it. The name of the
 # cache's folder does not depend on it: a tool that was built with it is as good.

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
+from infra.atomic_file import write_whole
 from toolchain.paths import LOGS, ROOT, STANDINS, cache
 from toolchain.steps import SetupError, run, step
 from toolchain.tools import installed
@@ -20,6 +23,7 @@ PROVIDER = "pulumi-resource-kubernetes"
 DOWNLOAD_S = 60
 FIRST_S = 600
 KEEP_S = 24 * 3600
+_LOGS = "logs"
 
 
 def standins() -> list[Path]:
@@ -50,6 +54,27 @@ def home(env: Mapping[str, str]) -> Path:
 def own_environment(users: Path | None) -> dict[str, str]:
     """The variables for a pulumi of ours: a folder of its own; none for the one of the `users`."""
     return {} if users else {"PULUMI_HOME": str(cache() / "pulumi")}
+
+
+def prepare_home(users: Path | None) -> dict[str, str]:
+    """As `own_environment`, with that folder made, in which Pulumi then writes no log.
+
+    Pulumi notes each call with all its properties in an encrypted file: more than half of the time of an update. It has
+    no switch for that, and does without where `logs` cannot be made a folder (pkg/v3/logging/encrypted.go). What it
+    prints is in the clone's own logs.
+    """
+    found = own_environment(users)
+    if found:
+        logs = home(found) / _LOGS
+        with suppress(
+            OSError
+        ):  # another process's Pulumi may make the folder anew: the next set-up tries again
+            logs.parent.mkdir(parents=True, exist_ok=True)
+            if logs.is_dir():
+                shutil.rmtree(logs)
+            if not logs.exists():
+                write_whole(logs, "A file instead of a folder: so Pulumi keeps no log of each call.\n")
+    return found
 
 
 def _has_provider(env: Mapping[str, str]) -> bool:

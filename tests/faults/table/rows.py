@@ -24,7 +24,11 @@ class Row:
 
 
 EPOCHS = 3
+REPLICA, KUBERNETES, VOLUME = "A replica", "Kubernetes, while a job trains", "The volume, while a job trains"
+LATE, CLOCKS = "Replicas that meet late", "Clocks"
 REASONS = "What keeps a job from starting; the seconds are those until `make up` has said why"
+OF_A_JOB = (REPLICA, KUBERNETES, VOLUME, LATE, CLOCKS, REASONS)
+"""The sections whose faults strike a job: each row is tried with a PyTorchJob and with a TrainJob."""
 _EPOCHS = tuple(f"epoch {number}" for number in range(1, EPOCHS + 1))
 FROM_NOTHING = ("set-up", "refresh", "cluster", "operator", "image", "job", "wait", "last look")
 DISK_PHASES = ("set-up", "refresh", "job", "wait")
@@ -34,7 +38,7 @@ POWER_PHASES = ("set-up", "cluster", "operator", "image", "job", "wait")
 UP_PHASES = ("set-up", "refresh", "operator", "image", "job", "wait")
 
 _REPLICAS = {
-    f"{replica}-{key}": Row("A replica", f"{replica}: {text}", EPOCHS, _EPOCHS)
+    f"{replica}-{key}": Row(REPLICA, f"{replica}: {text}", EPOCHS, _EPOCHS)
     for replica in ("worker", "master")
     for key, text in (
         ("deleted", "its pod deleted, in each epoch"),
@@ -44,16 +48,12 @@ _REPLICAS = {
 }
 _OF_PYTORCHJOBS = {
     **_REPLICAS,
-    "operator-away": Row(
-        "Kubernetes, while a job trains", "operator away for a minute, a worker's pod deleted", 1
-    ),
-    "node-restarted": Row("Kubernetes, while a job trains", "node restarted", 1),
-    "kubelet-away": Row("Kubernetes, while a job trains", "kubelet stopped for a minute", 1),
-    "etcd-killed": Row("Kubernetes, while a job trains", "etcd killed with -9", 1),
-    "containerd-restarted": Row("Kubernetes, while a job trains", "containerd restarted", 1),
-    "registry-away": Row(
-        "Kubernetes, while a job trains", "registry away for a minute, a worker's pod deleted", 1
-    ),
+    "operator-away": Row(KUBERNETES, "operator away for a minute, a worker's pod deleted", 1),
+    "node-restarted": Row(KUBERNETES, "node restarted", 1),
+    "kubelet-away": Row(KUBERNETES, "kubelet stopped for a minute", 1),
+    "etcd-killed": Row(KUBERNETES, "etcd killed with -9", 1),
+    "containerd-restarted": Row(KUBERNETES, "containerd restarted", 1),
+    "registry-away": Row(KUBERNETES, "registry away for a minute, a worker's pod deleted", 1),
     "api-server-killed-up": Row(
         "Kubernetes, at a random moment",
         "API server killed with -9 in each phase of `make up`",
@@ -112,15 +112,13 @@ _OF_PYTORCHJOBS = {
     "two-clones-cold": Row(
         "Several at once", "the same from cold caches: every tool is downloaded and built for both", 1
     ),
-    "volume-full": Row("The volume, while a job trains", "full until the trainer has said so", 1),
-    "volume-read-only": Row("The volume, while a job trains", "read-only until the trainer has said so", 1),
-    "volume-folder-deleted": Row("The volume, while a job trains", "the runs' folder deleted", 1),
+    "volume-full": Row(VOLUME, "full until the trainer has said so", 1),
+    "volume-read-only": Row(VOLUME, "read-only until the trainer has said so", 1),
+    "volume-folder-deleted": Row(VOLUME, "the runs' folder deleted", 1),
     "volume-of-somebody-else": Row(
-        "The volume, while a job trains", "the runs' folder somebody else's until the trainer has said so", 1
+        VOLUME, "the runs' folder somebody else's until the trainer has said so", 1
     ),
-    "volume-without-links": Row(
-        "The volume, while a job trains", "one without hard links (exFAT), the master killed with -9", 1
-    ),
+    "volume-without-links": Row(VOLUME, "one without hard links (exFAT), the master killed with -9", 1),
     "disk-full-clone": Row(
         "The machine", "the clone's disk full in a phase of `make up`", len(DISK_PHASES), DISK_PHASES
     ),
@@ -134,14 +132,14 @@ _OF_PYTORCHJOBS = {
         ENGINE_DISK_PHASES,
     ),
     "model-loaded": Row(
-        "The volume, while a job trains",
+        "The model, while it is written",
         "`mnist_cnn.pt` loaded in a loop while its writers are killed with -9",
         100,
         ("while a file was written", "between two files"),
     ),
-    "dns-away": Row("Replicas that meet late", "DNS away for 30 s when they meet", 1),
-    "replica-late": Row("Replicas that meet late", "a worker a minute late", 1),
-    "clock-jumps": Row("Clocks", "an hour forward, then back, in both pods while they train", 2),
+    "dns-away": Row(LATE, "DNS away for 30 s when they meet", 1),
+    "replica-late": Row(LATE, "a worker a minute late", 1),
+    "clock-jumps": Row(CLOCKS, "an hour forward, then back, in both pods while they train", 2),
     "image-missing": Row(REASONS, "an image that no registry has", 1),
     "wrong-architecture": Row(REASONS, "an image for another processor", 1),
     "quota-exceeded": Row(REASONS, "the namespace's quota exceeded", 1),
@@ -153,14 +151,6 @@ _OF_PYTORCHJOBS = {
     ),
     "machine-restarted": Row("The machine", "power cut; reboot that empties /run", 2),
 }
-# Faults of a job, not of the machine below it: they are done to a TrainJob, too.
-OF_BOTH = (
-    *_REPLICAS,
-    "operator-away",
-    *("volume-full", "volume-read-only", "volume-folder-deleted", "volume-of-somebody-else"),
-    *("dns-away", "replica-late", "clock-jumps"),
-    *("image-missing", "wrong-architecture", "quota-exceeded", "unschedulable"),
-)
 
 
 def key_of(row: str, api: OperatorApi) -> str:
@@ -171,7 +161,7 @@ def key_of(row: str, api: OperatorApi) -> str:
 def _of_each_api() -> Iterator[tuple[str, Row]]:
     for key, row in _OF_PYTORCHJOBS.items():
         yield key, row
-        if key in OF_BOTH:
+        if row.section in OF_A_JOB:
             yield key_of(key, OperatorApi.V2), replace(row, fault=f"TrainJob: {row.fault}")
 
 

@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 
 from infra.config.operator import OperatorApi
-from tests.faults.table.rows import OF_BOTH, key_of
+from tests.faults.table.rows import ROWS, key_of
 
 PROPERTY = "fault"
 
 
 def of_each_api(rows: Iterable[str]) -> list[Any]:
-    """Parameters `api` and `row` of a test, with their marker: `rows` with v1, and with v2 those of both."""
+    """Parameters `api` and `row` of a test, with their marker: each of `rows` with each API that it has a row for."""
     return [
         pytest.param(api, row, id=key_of(row, api), marks=pytest.mark.row(key_of(row, api)))
         for api in OperatorApi
         for row in rows
-        if api is OperatorApi.V1 or row in OF_BOTH
+        if key_of(row, api) in ROWS
     ]
 
 

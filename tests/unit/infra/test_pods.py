@@ -12,7 +12,7 @@ import pytest
 from infra import paths
 from infra.config import Stack
 from infra.guard.rule_scopes import pod_specs
-from infra.job import auxiliary_pods
+from infra.job import helper_pods
 from infra.job.trainjob import jobs_of
 from infra.run import reader_pod
 from infra.run.reader_pod import MountedClaim
@@ -46,7 +46,7 @@ def reached(**sections: Any) -> Stack:
 
 
 def named(pod: dict[str, Any]) -> dict[str, Any]:
-    return {name: pod.get(name) for name in auxiliary_pods.FIELDS}
+    return {name: pod.get(name) for name in helper_pods.FIELDS}
 
 
 def applied(known: Stack) -> dict[str, list[dict[str, Any]]]:

@@ -20,8 +20,7 @@ from infra.objects.job_kinds import TRAINJOB, JobKind
 from infra.objects.labels import RUN
 from infra.objects.patience import UnreachableError
 from infra.run import waiting
-from infra.run.job_api import JobApi, JobGoneError
-from infra.run.trainjob_api import TrainJobApi
+from infra.run.job_api import JobApi, JobGoneError, TrainJobApi
 from infra.run.waiting import Waiting
 from tests.unit.infra.run.test_run import FakeApi, job
 

@@ -55,6 +55,13 @@ def test_help_says_what_a_command_does_with_an_example_that_it_takes(
     assert asked(shlex.split(example))["verb"] == name
 
 
+def test_the_version_is_that_of_the_project(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        program.main(["--version"])
+    assert ended.value.code == 0
+    assert f'version = "{capsys.readouterr().out.split()[1]}"' in (ROOT / "pyproject.toml").read_text()
+
+
 def test_no_child_of_a_command_gets_what_leads_docker_or_kind_astray(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
     for name in (*agreed.ASTRAY, "KEPT"):
@@ -116,9 +123,9 @@ def test_a_variable_of_make_is_handed_on(command: Command, option: Option, varia
     assert value in (found if isinstance(found, list) else [found])
 
 
-def test_readme_lists_every_target() -> None:
-    readme = (ROOT / "README.md").read_text()
-    assert [goal for _, goal in TARGETS if not re.search(rf"make (-s )?{re.escape(goal)}\b", readme)] == []
+def test_the_page_of_commands_lists_every_target() -> None:
+    page = (ROOT / "docs" / "commands.md").read_text()
+    assert [goal for _, goal in TARGETS if not re.search(rf"make (-s )?{re.escape(goal)}\b", page)] == []
 
 
 def test_the_command_works_from_any_folder(tmp_path: Path) -> None:

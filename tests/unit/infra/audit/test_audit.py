@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from infra import agreed, docker, paths
-from infra.audit import images, sbom, software_packages
+from infra.audit import images, sbom, trusted
 from infra.audit.trusted import Kind, Trusted, Unknown
 from infra.process import CommandError
 
@@ -78,7 +78,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for module, text in (("github.com/!burnt!sushi/toml@v1.4.0", MIT), ("example.com/odd@v1.0.0", "Ask me.")):
         (cache / module).mkdir(parents=True)
         (cache / module / "LICENSE").write_text(text)
-    monkeypatch.setattr(software_packages, "module_cache", lambda: cache)
+    monkeypatch.setattr(trusted, "module_cache", lambda: cache)
     return tmp_path
 
 
@@ -87,7 +87,7 @@ def by_name(found: Any) -> dict[str, Trusted]:
 
 
 def test_python_packages_have_the_locks_checksums_and_their_own_words(root: Path) -> None:
-    found = by_name(software_packages.locked(root))
+    found = by_name(trusted.locked(root))
     assert found["pyyaml"].checksums == (A, B)
     assert found["pyyaml"].licence == "MIT"
     assert found["not-here"].checksums == (A,)
@@ -100,17 +100,17 @@ def test_every_package_of_our_own_locks_is_found() -> None:
     lines = [line for lock in locks for line in lock.read_text().splitlines()]
     assert len(locks) > 2
     pinned = [line for line in lines if "==" in line and not line.startswith((" ", "#"))]
-    found = list(software_packages.locked(paths.ROOT))
+    found = list(trusted.locked(paths.ROOT))
     assert len(found) == len(pinned)
     assert all(each.checksums for each in found)
 
 
 def test_another_version_than_the_locked_one_says_nothing_of_it() -> None:
-    assert software_packages.licence("pyyaml", "0.1") == ""
+    assert trusted.licence("pyyaml", "0.1") == ""
 
 
 def test_go_modules_have_gos_checksum_and_the_licence_of_their_source(root: Path) -> None:
-    found = by_name(software_packages.modules(root))
+    found = by_name(trusted.modules(root))
     assert set(found) == {"github.com/BurntSushi/toml", "k8s.io/api", "example.com/odd", "example.com/nosum"}
     toml, api = found["github.com/BurntSushi/toml"], found["k8s.io/api"]
     assert (toml.checksums, toml.licence) == (("h1:toml=",), "MIT")
@@ -120,8 +120,8 @@ def test_go_modules_have_gos_checksum_and_the_licence_of_their_source(root: Path
 
 
 def test_no_module_of_our_own_tools_is_missed() -> None:
-    found = {(each.name, each.version) for each in software_packages.modules(paths.ROOT)}
-    for file in (paths.ROOT / software_packages.TOOLS).glob("*/go.mod"):
+    found = {(each.name, each.version) for each in trusted.modules(paths.ROOT)}
+    for file in (paths.ROOT / trusted.TOOLS).glob("*/go.mod"):
         lines = file.read_text().splitlines()
         replaced = {line.split()[-4] for line in lines if " => " in line and len(line.split()) > 3}
         wanted = [line.split() for line in lines if line[0:1] == "\t" and " v" in line and "=>" not in line]
@@ -142,7 +142,7 @@ def test_no_module_of_our_own_tools_is_missed() -> None:
     ],
 )
 def test_a_licence_is_named_only_by_its_own_words(text: str, licence: str) -> None:
-    assert software_packages.licence_of_text(text) == licence
+    assert trusted.licence_of_text(text) == licence
 
 
 def test_an_image_without_a_digest_is_a_gap(root: Path) -> None:
@@ -170,7 +170,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             return f"{B}\n"
         return "1.21" if "--version" in command else COPYRIGHT if "sh" in command else DPKG
 
-    for module in (software_packages, images):
+    for module in (trusted, images):
         monkeypatch.setattr(module, "output", output)
     monkeypatch.setattr(docker, "has_image", lambda name: name == "trainstack/node:1")
     monkeypatch.setattr(docker, "ensure_answers", lambda: None)
@@ -178,7 +178,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_an_images_debian_packages(engine: list[str]) -> None:
-    found = [each for each in software_packages.in_image("trainstack/node:1") if isinstance(each, Trusted)]
+    found = [each for each in trusted.in_image("trainstack/node:1") if isinstance(each, Trusted)]
     assert [(each.name, each.version, each.licence) for each in found] == [
         ("bash", "5.2", "GFDL, GPL-3+"),
         ("zlib1g", "1:1.3", ""),
@@ -188,15 +188,15 @@ def test_an_images_debian_packages(engine: list[str]) -> None:
 
 def test_an_image_without_dpkg_has_none_and_one_that_is_away_is_unknown(engine: list[str]) -> None:
     engine.append("dpkg-query")
-    assert list(software_packages.in_image("trainstack/node:1")) == []
-    (away,) = software_packages.in_image("elsewhere:1")
+    assert list(trusted.in_image("trainstack/node:1")) == []
+    (away,) = trusted.in_image("elsewhere:1")
     assert isinstance(away, Unknown)
 
 
 def test_on_the_host_only_what_we_installed_counts(engine: list[str], tmp_path: Path) -> None:
-    assert list(software_packages.on_host({agreed.MACHINE: str(tmp_path)})) == []
+    assert list(trusted.on_host({agreed.MACHINE: str(tmp_path)})) == []
     (tmp_path / "packages").write_text("bash\nremoved-since\n")
-    assert [each.name for each in software_packages.on_host({agreed.MACHINE: str(tmp_path)})] == ["bash"]
+    assert [each.name for each in trusted.on_host({agreed.MACHINE: str(tmp_path)})] == ["bash"]
 
 
 def test_the_list_names_every_gap_and_the_bill_has_all(

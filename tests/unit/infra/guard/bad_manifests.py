@@ -11,7 +11,7 @@ import yaml
 
 from infra import stack_plan, volumes
 from infra.config import Stack
-from infra.guard.rule_scopes import KINDS
+from infra.guard.rule_scopes import KINDS, PODS
 from infra.job.manifest import manifest
 from infra.objects.labels import stack_labels
 from storage.manifests import manifests as volume_manifests
@@ -41,7 +41,7 @@ def good(stack: Stack) -> dict[str, Manifest]:
         *volume_manifests(volumes.models(stack)),
         {**role, "kind": "ClusterRole", "metadata": {"name": f"{namespace}-reader", "labels": labels}},
         {**role, "kind": "Role", "metadata": {"name": "reader", "namespace": namespace}},
-        *(running(kind, namespace, pod_of(job)) for kind, known in KINDS.items() if known.pod),
+        *(running(kind, namespace, pod_of(job)) for kind in PODS),
         job,
     ]
     return {each["kind"]: each for each in objects}
@@ -49,8 +49,6 @@ def good(stack: Stack) -> dict[str, Manifest]:
 
 def running(kind: str, namespace: str, pod: Manifest) -> Manifest:
     """An object of `kind` that runs this pod."""
-    known = KINDS[kind]
-    assert known.pod
     name = {"name": f"guarded-{kind.lower()}", "namespace": namespace}
     ends = {"Job": "Never", "CronJob": "Never"}
     spec: Manifest = {**pod, "restartPolicy": ends.get(kind, "Always")}
@@ -61,8 +59,7 @@ def running(kind: str, namespace: str, pod: Manifest) -> Manifest:
         if kind == "CronJob":
             spec = {"jobTemplate": {"spec": spec}}
         spec |= REQUIRED.get(kind, {"selector": {"matchLabels": SELECTED}})
-    group = f"{known.group}/" if known.group else ""
-    return {"apiVersion": f"{group}{known.version}", "kind": kind, "metadata": name, "spec": spec}
+    return {"apiVersion": KINDS[kind].api_version, "kind": kind, "metadata": name, "spec": spec}
 
 
 def pod_of(each: Manifest) -> Manifest:
@@ -74,7 +71,7 @@ def pod_of(each: Manifest) -> Manifest:
 
 
 def _pod_of(kind: str) -> tuple[str, ...]:
-    return KINDS[kind].pod or ("spec", "pytorchReplicaSpecs", "Master", "template", "spec")
+    return PODS.get(kind) or ("spec", "pytorchReplicaSpecs", "Master", "template", "spec")
 
 
 @dataclass(frozen=True)
@@ -125,8 +122,7 @@ BAD: dict[str, Bad] = {
     **{
         f"image of a {kind} by tag": replace(bad, kind=kind)
         for bad in [Bad("image by digest", "", {"pod.containers.0.image": "trainer:latest"}, *UNPINNED)]
-        for kind, known in KINDS.items()
-        if known.pod
+        for kind in PODS
     },
 }
 """What is wrong -> the manifest."""

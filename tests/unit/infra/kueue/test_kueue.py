@@ -27,7 +27,7 @@ from infra.objects.kinds import CRD, DEPLOYMENT, Kind
 from infra.objects.labels import STACK
 from infra.objects.manifest import Manifest, title
 from infra.objects.stack_state import StackState
-from infra.review import folder, versions
+from infra.review import consequences, folder
 from infra.training_operator.patches import CRD_KIND
 from infra.training_operator.plan import Plan, plan
 from infra.upstream import vendored
@@ -192,7 +192,7 @@ def test_a_review_tells_of_kueue_and_the_quota() -> None:
     assert folder.projects_of(asked) == ("training-operator", "kueue")
     assert any("kueue-0.17.0" in each for each in folder.definitions(asked))
     assert folder.projects_of(stack()) == ("training-operator",)
-    assert versions.changes(asked, paths.ROOT) == []
+    assert consequences.version_changes(asked, paths.ROOT) == []
     stack_plan.of(asked, plan(asked, ClusterContents()))
 
 
@@ -296,7 +296,7 @@ def test_what_others_have_in_the_queues_keeps_them(
         ConfigError, match=rf"(?s)trainstack:cluster\.queue = \(changed\).*{name}.*fix: let them end"
     ):
         decision.ensure_free(stack(operator={"queue": "kueue"}), look(), state, ())
-    planned = {title(each) for each in operators.quota(asking(), NOTHING)}
+    planned = {title(each) for each in operators.parts(asking(), NOTHING)[operators.QUOTA]}
     decision.ensure_free(asking(), look(), state, planned)
 
 

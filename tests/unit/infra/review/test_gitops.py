@@ -75,8 +75,10 @@ def applied(known: Stack) -> dict[str, list[Manifest]]:
     """Group -> what an engine applies. That the kustomizations make it, tests/matrix/test_gitops.py builds."""
     found = folder.groups(known)
     kept, jobs = found.get(gitops.KEPT, []), found[gitops.JOBS]
+    operator = [in_wave(each) for each in found.get(gitops.OPERATOR, [])]
     return {
         **found,
+        **({gitops.OPERATOR: operator} if operator else {}),
         **({gitops.KEPT: [never_pruned(each) for each in kept]} if kept else {}),
         gitops.JOBS: [reconciled(each) for each in jobs],
     }
@@ -103,6 +105,13 @@ def never_pruned(manifest: Manifest) -> Manifest:
     metadata = manifest["metadata"]
     noted = {**metadata.get("annotations", {}), **gitops.NEVER_PRUNED}
     return {**manifest, "metadata": {**metadata, "annotations": noted}}
+
+
+def in_wave(manifest: Manifest) -> Manifest:
+    """An object of the operator's group; that of a quota comes after Kueue, whose webhook judges it."""
+    metadata = manifest["metadata"]
+    is_quota = manifest["kind"] in ("ResourceFlavor", "WorkloadPriorityClass", "ClusterQueue", "LocalQueue")
+    return {**manifest, "metadata": {**metadata, "annotations": {WAVE: "1"}}} if is_quota else manifest
 
 
 def without_engines(manifest: Manifest) -> Manifest:

@@ -22,7 +22,7 @@ from infra.guard.policy_rules import RULES
 from infra.objects.job_kinds import OF_API, RUNTIME
 from infra.objects.manifest import title
 from infra.review import __main__ as command
-from infra.review import conformity, consequences, folder, page
+from infra.review import consequences, folder, kubeconform, page
 from infra.review.consequences import REPLACED
 from infra.review.key_changes import key_changes, rule_of
 from infra.review.object_changes import object_changes
@@ -531,7 +531,7 @@ CRD = {
 
 
 @pytest.fixture
-def kubeconform(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+def played_kubeconform(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """Plays kubeconform, which says this of an object; a stack brings PyTorchJobs. A test runs the real one:
     tests/matrix/test_schemas.py."""
     (tmp_path / "bin").mkdir()
@@ -552,9 +552,9 @@ def kubeconform(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[st
 
 @pytest.mark.parametrize(("status", "passes"), [("statusValid", True), ("statusInvalid", False)])
 def test_what_has_another_shape_is_named(
-    repository: Repository, kubeconform: Callable[[str], None], status: str, passes: bool
+    repository: Repository, played_kubeconform: Callable[[str], None], status: str, passes: bool
 ) -> None:
-    kubeconform(status)
+    played_kubeconform(status)
     text = repository.shown()
     assert repository.passed is passes
     assert ("jobs.yaml: Job x: no such key" in text) is not passes
@@ -577,7 +577,7 @@ def test_a_stack_that_is_refused_says_so_on_its_page(
 def test_the_command_writes_the_page_beside_the_rendering(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: list[str], status: int
 ) -> None:
-    monkeypatch.setattr(conformity, "mismatches", lambda files: wrong)
+    monkeypatch.setattr(kubeconform, "mismatches", lambda files: wrong)
     target = tmp_path / "pages" / "nccl.md"
     asked = ["nccl", "--into", str(tmp_path), "--page", str(target), "--base", str(tmp_path / "none")]
     assert command.main(asked) == status

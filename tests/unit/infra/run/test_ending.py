@@ -10,7 +10,7 @@ from infra import agreed
 from infra.objects.patience import UnreachableError
 from infra.run import ending
 from infra.run.ending import EndingProvider
-from infra.run.trainjob_api import TrainJobApi
+from infra.run.job_api import TrainJobApi
 from tests.unit.infra.objects.played_api import Request, play
 from tests.unit.infra.run.test_trainjob import trainjob
 

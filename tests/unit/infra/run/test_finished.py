@@ -17,8 +17,7 @@ from infra.objects.api import ApiAddress
 from infra.objects.job_kinds import OF_API, PYTORCHJOB, TRAINJOB, JobKind
 from infra.objects.stack_state import StackState, from_outputs
 from infra.run import finished, provider
-from infra.run.job_api import JobApi, JobGoneError
-from infra.run.trainjob_api import api_of
+from infra.run.job_api import JobApi, JobGoneError, api_of
 from tests.unit.infra.objects.played_api import Request, listed, look, play
 from tests.unit.infra.samples import stack
 from toolchain.operating import state

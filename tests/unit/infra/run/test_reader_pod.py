@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from infra import agreed
-from infra.job.auxiliary_pods import spec_fields
+from infra.job.helper_pods import spec_fields
 from infra.objects.api import ApiAddress
 from infra.objects.patience import UnreachableError
 from infra.process import CommandError

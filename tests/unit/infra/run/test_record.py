@@ -20,12 +20,11 @@ from infra.objects.patience import UnreachableError
 from infra.process import CommandError
 from infra.run import provider, record, replica_logs
 from infra.run.copy import CopyError
-from infra.run.job_api import JobApi, JobGoneError
+from infra.run.job_api import JobApi, JobGoneError, api_of
 from infra.run.log_follower import LogLine
 from infra.run.metrics import named
 from infra.run.reader_pod import MountedClaim
 from infra.run.record import DELETED, Record
-from infra.run.trainjob_api import api_of
 from infra.run.waiting import RunFailedError, Waiting
 from tests.unit.infra.objects.played_api import Request, play
 

@@ -10,8 +10,7 @@ from pulumi.dynamic import DiffResult
 
 from infra.shared_folder import component
 from infra.shared_folder.component import SharedFolderError, SharedFolderProvider
-from infra.shared_folder.nodes import Placement
-from infra.shared_folder.probe import NotSharedError
+from infra.shared_folder.probe import NotSharedError, Placement
 from tests.unit.infra.recorder import REFERENCE, Recorder
 from tests.unit.infra.samples import JOB
 from tests.unit.infra.test_program import configured, recorder, run_program

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from toolchain.checks import drift
-from toolchain.operating import backend, environment, pulumi_cli, recovery, setup, user_backend
+from toolchain.operating import backend, environment, pulumi_cli, setup, state, user_backend
 from toolchain.steps import SetupError
 
 JOB = "urn:pulumi:dev::trainstack::trainstack:job:Job$kubernetes:kubeflow.org/v1:PyTorchJob::PyTorchJob/mnist"
@@ -37,7 +37,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         (setup, "project_lock", lock),
         (environment, "load", lambda: {"PULUMI_HOME": "/nowhere"}),
         (backend, "prepare", lambda stack, variables: None),
-        (recovery, "deployment", lambda stack: {"resources": [{"type": "kubernetes:core/v1:Pod"}]}),
+        (state, "deployment", lambda stack: {"resources": [{"type": "kubernetes:core/v1:Pod"}]}),
         (pulumi_cli, "preview", preview),
         (setup, "prepare_pulumi", lambda: pytest.fail("it is set up")),
     ):
@@ -84,7 +84,7 @@ def fails(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def never_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recovery, "deployment", lambda stack: {})
+    monkeypatch.setattr(state, "deployment", lambda stack: {})
     monkeypatch.setattr(backend, "prepare", lambda stack, variables: pytest.fail("that would make one"))
 
 

@@ -19,7 +19,7 @@ from tests.unit.toolchain.conftest import git
 from tests.unit.toolchain.runs.conftest import Models, epoch
 from toolchain import __main__, stack_files
 from toolchain.checks import protected, review, stack_changes
-from toolchain.operating import recovery
+from toolchain.operating import state
 from toolchain.runs import records
 from toolchain.steps import SetupError
 from toolchain.tools import venv
@@ -104,7 +104,7 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Clone:
     for module in (stack_changes, records):
         monkeypatch.setattr(module, "MODELS", models.folder)
     monkeypatch.setattr(venv, "ensure", lambda: None)
-    monkeypatch.setattr(recovery, "deployment", lambda stack: {})
+    monkeypatch.setattr(state, "deployment", lambda stack: {})
     monkeypatch.setattr(paths, "ROOT", root)
     into = ("--into", str(root / "stacks"))
     monkeypatch.setattr(review, "render", lambda *words: rendering.main([*words, *into]))
@@ -352,7 +352,7 @@ def gate(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Models:
         (venv, "ensure", lambda: None),
         (stack_changes, "_promotions", lambda *_: [ASKED]),
         (stack_changes, "_ensure_fresh", lambda _: pytest.fail("the gate is open")),
-        (recovery, "deployment", lambda stack: {}),
+        (state, "deployment", lambda stack: {}),
     ):
         monkeypatch.setattr(module, name, value)
     return models
@@ -417,8 +417,8 @@ def test_of_a_volume_elsewhere_the_state_tells(
     gate: Models, monkeypatch: pytest.MonkeyPatch, outputs: dict[str, Any], said: str
 ) -> None:
     resource = {"type": stack_changes.RUN, "outputs": {"run": RUN, **outputs}}
-    state = json.loads(json.dumps({"resources": [{"type": "pulumi:pulumi:Stack"}, resource]}))
-    monkeypatch.setattr(recovery, "deployment", lambda stack: state if stack == "dev" else {})
+    held = json.loads(json.dumps({"resources": [{"type": "pulumi:pulumi:Stack"}, resource]}))
+    monkeypatch.setattr(state, "deployment", lambda stack: held if stack == "dev" else {})
     assert said in gate_says()
 
 

@@ -19,7 +19,6 @@ from toolchain.operating import (
     origin,
     program_calls,
     pulumi_cli,
-    recovery,
     setup,
     state,
     time_estimate,
@@ -329,7 +328,7 @@ def made(clone: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         (review, "render", render),
         (up, "prepare_stack", set_up),
         (up, "_forget_left_behind", lambda *_: False),
-        (up, "_deployment", lambda *_: {}),
+        (pulumi_cli, "deployment", lambda *_: {}),
         (state, "objects", lambda _: []),
         (doctor, "ensure_node_possible", lambda *_: None),
         (update, "ensure_contained", lambda *_: None),
@@ -422,8 +421,8 @@ def stands(made: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """A stack that is up, in a kind cluster."""
     for module, name, value in (
         (environment, "cluster", lambda stack: None),
-        (recovery, "has_resources", lambda deployment: True),
-        (recovery, "deployment", lambda stack: {}),
+        (state, "has_resources", lambda deployment: True),
+        (state, "deployment", lambda stack: {}),
         (state, "kind_cluster", lambda deployment: "trainstack-gpu"),
         (up, "_set_up", up.prepare_stack),
         (engine, "stop", lambda: None),

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from infra.objects import labels
-from toolchain.operating import adoption, recovery
-from toolchain.operating.state import HALF_REPLACED
+from toolchain.operating import adoption
+from toolchain.operating.state import HALF_REPLACED, has_pending
 from toolchain.operating.state import SECRET as MASKED
 
 PARENT = "urn:pulumi:dev::trainstack::trainstack:operator:Operator::op"
@@ -151,13 +151,13 @@ def test_the_successor_of_a_deleted_object_takes_its_place(
         {"urn": "urn:behind", "dependencies": [successor["resource"]["urn"]]},
     )
     state["resources"] += [old, behind]
-    assert recovery.has_pending(state)
+    assert has_pending(state)
     assert adoption.adopt_pending(state, there) == [old["urn"]]
     first, taken, last = state["resources"]
     assert (first["urn"], last) == (PARENT, behind)
     assert (taken["id"], HALF_REPLACED in taken) == (identity, False)
     assert taken["inputs"] == (successor["resource"] if recorded else old)["inputs"]
-    assert not recovery.has_pending(state)
+    assert not has_pending(state)
 
 
 @pytest.mark.parametrize("live", [nothing, another_owners])

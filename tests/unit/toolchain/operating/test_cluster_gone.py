@@ -14,16 +14,7 @@ from infra import agreed, docker, paths
 from infra.clusters.kind import ownership
 from toolchain.machine import engine as container_engine
 from toolchain.machine.engine import Engine
-from toolchain.operating import (
-    api_server,
-    environment,
-    leftovers,
-    pulumi_cli,
-    recovery,
-    state,
-    up,
-    user_backend,
-)
+from toolchain.operating import api_server, environment, leftovers, pulumi_cli, state, up, user_backend
 from toolchain.steps import SetupError
 
 Fake = Callable[[str, str], Path]
@@ -147,7 +138,7 @@ def test_objects_are_given_up_for_a_proof_alone(
 ) -> None:
     held = deployment(cluster)
     done: list[str] = []
-    monkeypatch.setattr(up, "_deployment", lambda variables, stack: held)
+    monkeypatch.setattr(pulumi_cli, "deployment", lambda variables, stack: held)
     monkeypatch.setattr(container_engine, "ensure", lambda: None)
     monkeypatch.setattr(leftovers, "cluster_is_gone", lambda *asked: gone)
     monkeypatch.setattr(api_server, "problem", lambda variables, access: "no such file")
@@ -179,7 +170,7 @@ def test_a_kind_cluster_is_taken_down_without_its_api_server(
     held = {**deployment(KIND), "pending_operations": pending}
     ran: list[tuple[str, ...]] = []
     monkeypatch.setattr(user_backend, "backend", lambda: None)
-    monkeypatch.setattr(recovery, "deployment", lambda stack: held)
+    monkeypatch.setattr(state, "deployment", lambda stack: held)
     monkeypatch.setattr(pulumi_cli, "edit_state", lambda variables, stack, edit: edit(held))
     monkeypatch.setattr(up, "_pulumi", lambda variables, *words, stack: ran.append(words))
     up._destroy({}, held, "dev", lambda stack: None)

@@ -10,7 +10,17 @@ import pytest
 
 from infra.objects import labels
 from tests.unit.toolchain.conftest import git
-from toolchain.operating import doctor, origin, program_calls, setup, state, time_estimate, up, user_backend
+from toolchain.operating import (
+    doctor,
+    origin,
+    program_calls,
+    pulumi_cli,
+    setup,
+    state,
+    time_estimate,
+    up,
+    user_backend,
+)
 from toolchain.runs import records
 
 KEPT = {"commit": "0123456789abcdef", "clean": True, "image": "sha256:1"}
@@ -215,7 +225,7 @@ def test_the_reports_come_before_the_four_lines(
         (origin, "BEGUN", tmp_path / "begun"),
         (up, "prepare_stack", lambda _: {}),
         (up, "_forget_left_behind", lambda *_: False),
-        (up, "_deployment", lambda *_: deployment),
+        (pulumi_cli, "deployment", lambda *_: deployment),
         (state, "objects", lambda _: []),
         (doctor, "ensure_node_possible", lambda *_: None),
         (up, "_update", update),

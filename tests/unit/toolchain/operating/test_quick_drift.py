@@ -14,7 +14,7 @@ import yaml
 
 from infra import agreed
 from infra.objects import labels
-from toolchain.operating import live_objects, quick_drift, recovery, state, user_backend
+from toolchain.operating import live_objects, quick_drift, state, user_backend
 from toolchain.operating.quick_drift import LastUpdate
 from toolchain.operating.status import LISTED
 from toolchain.paths import ROOT
@@ -56,7 +56,7 @@ def applied(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         {"urn": "urn:component", "type": "trainstack:job:Job", "inputs": {"kind": "PyTorchJob"}},
     ]
     monkeypatch.setattr(user_backend, "backend", lambda: None)
-    monkeypatch.setattr(recovery, "deployment", lambda stack: {"resources": found})
+    monkeypatch.setattr(state, "deployment", lambda stack: {"resources": found})
     looks_up(monkeypatch, None)
     return found
 

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from toolchain.operating import recovery, state_copies
+from toolchain.operating import state, state_copies
 from toolchain.steps import SetupError
 
 
-def state(*urns: str) -> str:
+def written(*urns: str) -> str:
     resources = [{"urn": urn} for urn in urns]
     return json.dumps({"version": 3, "checkpoint": {"latest": {"resources": resources}}})
 
 
-WHOLE = state("now")
+WHOLE = written("now")
 TORN = ["", WHOLE[:1], WHOLE[: len(WHOLE) // 2], WHOLE[:-1], "\0" * len(WHOLE)]
 
 
@@ -40,18 +40,18 @@ def put(path: Path, text: str, second: int) -> Path:
 
 
 def urns() -> list[str]:
-    return [each["urn"] for each in recovery.deployment("dev").get("resources", [])]
+    return [each["urn"] for each in state.deployment("dev").get("resources", [])]
 
 
 @pytest.mark.parametrize("torn", TORN, ids=["empty", "a byte", "half", "all but a byte", "never written"])
 @pytest.mark.parametrize(
     ("backup", "copy", "taken"),
     [
-        ((state("backup"), 2), (state("copy"), 1), "backup"),
-        ((state("backup"), 1), (state("copy"), 2), "copy"),
-        ((WHOLE[:9], 2), (state("copy"), 1), "copy"),
-        ((state("backup"), 2), (WHOLE[:9], 1), "backup"),
-        (None, (state("copy"), 1), "copy"),
+        ((written("backup"), 2), (written("copy"), 1), "backup"),
+        ((written("backup"), 1), (written("copy"), 2), "copy"),
+        ((WHOLE[:9], 2), (written("copy"), 1), "copy"),
+        ((written("backup"), 2), (WHOLE[:9], 1), "backup"),
+        (None, (written("copy"), 1), "copy"),
     ],
 )
 def test_the_latest_whole_copy_is_taken(
@@ -71,19 +71,19 @@ def test_the_latest_whole_copy_is_taken(
 
     state_copies.heal("dev")
 
-    assert file.read_text() == state(taken)
+    assert file.read_text() == written(taken)
     assert "state of stack dev was torn" in capsys.readouterr().err
 
 
 def test_a_whole_state_is_left_as_it_is(stacks: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = put(stacks / "dev.json", WHOLE, 1)
-    put(stacks / "dev.json.bak", state("later"), 2)
+    put(stacks / "dev.json.bak", written("later"), 2)
     state_copies.heal("dev")
     assert (file.read_text(), urns(), capsys.readouterr().err) == (WHOLE, ["now"], "")
 
 
 def test_a_stack_that_never_was_up_has_nothing_to_heal_or_keep(stacks: Path) -> None:
-    put(state_copies.COPIES / "dev.json", state("of a stack that was removed"), 1)
+    put(state_copies.COPIES / "dev.json", written("of a stack that was removed"), 1)
     state_copies.heal("dev")
     state_copies.keep("dev")
     assert urns() == []
@@ -120,7 +120,7 @@ def test_without_room_for_the_copy_pulumi_is_not_called(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    file.write_text(state("now", "and more"))
+    file.write_text(written("now", "and more"))
     with pytest.raises(SetupError, match=r"(?s)No space left on device.*disk-full.md.*nothing was changed"):
         state_copies.keep("dev")
     assert [path.name for path in state_copies.COPIES.iterdir()] == ["dev.json"]
@@ -140,6 +140,6 @@ def test_what_the_state_says_of_a_stack(
     stacks: Path, latest: dict[str, object] | None, pending: bool, resources: bool
 ) -> None:
     (stacks / "dev.json").write_text(json.dumps({"version": 3, "checkpoint": {"latest": latest}}))
-    found = recovery.deployment("dev")
-    assert recovery.has_pending(found) is pending
-    assert recovery.has_resources(found) is resources
+    found = state.deployment("dev")
+    assert state.has_pending(found) is pending
+    assert state.has_resources(found) is resources

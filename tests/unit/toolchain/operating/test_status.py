@@ -22,7 +22,7 @@ from toolchain.operating import (
     live_objects,
     program_calls,
     quick_drift,
-    recovery,
+    state,
     status,
     user_backend,
     volume_space,
@@ -96,7 +96,7 @@ def test_a_stack_that_was_refused_before_its_first_object_shows_its_owner(
     told: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = {"resources": [{"type": agreed.OWNER, "outputs": {"owner": OWNER}}]}
-    monkeypatch.setattr(recovery, "deployment", lambda stack: held)
+    monkeypatch.setattr(state, "deployment", lambda stack: held)
     told["objects"] = []
     assert status.inspect_stack("dev")[-1].said.startswith(OWNER)
 
@@ -108,7 +108,7 @@ def test_an_id_that_nobody_could_ask_for_is_unknown(
     def torn(stack: str) -> dict[str, Any]:
         raise SetupError(f"the state of stack {stack} is torn")
 
-    monkeypatch.setattr(recovery, "deployment", torn)
+    monkeypatch.setattr(state, "deployment", torn)
     monkeypatch.setattr(user_backend, "backend", lambda: "s3://bucket" if theirs else None)
     told["objects"] = []
     owner = status.inspect_stack("dev")[-1]
@@ -182,7 +182,7 @@ def test_a_job_that_has_left_is_no_fault(
     health: Health,
 ) -> None:
     held = {"resources": [{"type": agreed.RUN, "outputs": run}]}
-    monkeypatch.setattr(recovery, "deployment", lambda stack: held)
+    monkeypatch.setattr(state, "deployment", lambda stack: held)
     monkeypatch.setattr(user_backend, "backend", lambda: "s3://bucket" if theirs else None)
     told["jobs leave"], told["objects"] = leaves, [each for each in healthy() if each["kind"] != "PyTorchJob"]
     (job,) = [each for each in status.inspect_stack("dev") if each.what is Part.JOB]

@@ -87,7 +87,7 @@ def test_pulumi_runs_again_only_after_an_api_server_that_was_away(
 ) -> None:
     waited: list[Access] = []
     answers = iter(problems)
-    monkeypatch.setattr(up, "_deployment", lambda *_: {})
+    monkeypatch.setattr(pulumi_cli, "deployment", lambda *_: {})
     monkeypatch.setattr(state, "access", lambda _: access)
     monkeypatch.setattr(api_server, "problem", lambda *_: next(answers))
     monkeypatch.setattr(api_server, "wait", lambda _, waits_for: waited.append(waits_for))
@@ -107,7 +107,7 @@ def names_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[l
     asked: list[str] = []
     monkeypatch.setattr(stack_files, "STACKS", tmp_path)
     monkeypatch.setattr(up, "_set_up", lambda *_, **__: {})
-    monkeypatch.setattr(up, "_deployment", lambda *_: {"pending_operations": [{}]})
+    monkeypatch.setattr(pulumi_cli, "deployment", lambda *_: {"pending_operations": [{}]})
     monkeypatch.setattr(setup, "prepare_operators", lambda _: {})
     monkeypatch.setattr(program_calls, "repair_cluster", lambda *_: None)
     monkeypatch.setattr(pulumi_cli, "stream", lambda *words: asked.append(words[1]))
@@ -193,7 +193,7 @@ def test_a_stack_that_is_up_is_updated_and_its_new_state_told(monkeypatch: pytes
     monkeypatch.setattr(setup, "project_lock", lock)
     monkeypatch.setattr(environment, "load", dict)
     monkeypatch.setattr(environment, "for_stack", lambda found, stack: {"PATH": stack})
-    monkeypatch.setattr(up, "_deployment", lambda *_: states[len(told) - 1])
+    monkeypatch.setattr(pulumi_cli, "deployment", lambda *_: states[len(told) - 1])
     monkeypatch.setattr(up, "_update", lambda variables, *_: told.append(variables["PATH"]))
     assert up.update_again("dev", lambda: None) is states[1]
     assert told == ["locked", "dev", "free"]
@@ -204,7 +204,7 @@ def test_a_stack_that_somebody_has_taken_down_is_not_updated(monkeypatch: pytest
     monkeypatch.setattr(setup, "project_lock", nullcontext)
     monkeypatch.setattr(environment, "load", dict)
     monkeypatch.setattr(environment, "for_stack", lambda found, stack: {})
-    monkeypatch.setattr(up, "_deployment", lambda *_: {"resources": []})
+    monkeypatch.setattr(pulumi_cli, "deployment", lambda *_: {"resources": []})
     monkeypatch.setattr(up, "_update", lambda *_: pytest.fail("it was updated"))
     with pytest.raises(SetupError, match="stack dev was taken down"):
         up.update_again("dev", lambda: None)
@@ -234,7 +234,7 @@ def test_an_update_that_fails_is_told_although_the_state_cannot_be_read(
     monkeypatch.setattr(live_view, "shown", lambda: nullcontext(live_view.LiveView()))
     monkeypatch.setattr(live_view.LiveView, "begin", lambda _: None)
     monkeypatch.setattr(up, "prepare_stack", lambda _: {})
-    monkeypatch.setattr(up, "_deployment", deployment)
+    monkeypatch.setattr(pulumi_cli, "deployment", deployment)
     monkeypatch.setattr(up, "_update", fail)
     with pytest.raises(SetupError, match="pulumi up"):
         up.up("dev", None, lambda _: lambda: None)

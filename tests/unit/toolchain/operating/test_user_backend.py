@@ -15,9 +15,9 @@ from toolchain.operating import (
     environment,
     program_calls,
     pulumi_cli,
-    recovery,
     setup,
     stack_locks,
+    state,
     up,
     user_backend,
 )
@@ -145,8 +145,8 @@ def ready(shell: pytest.MonkeyPatch) -> list[str]:
     shell.setattr(stack_locks, "release", lambda stack: done.append("release"))
     shell.setattr(backend, "prepare", lambda stack, variables: done.append("prepare"))
     shell.setattr(program_calls, "repair_cluster", lambda variables, stack: None)
-    shell.setattr(recovery, "deployment", lambda stack: note("read"))
-    shell.setattr(pulumi_cli, "deployment", lambda variables, stack: note("ask"))
+    shell.setattr(state, "deployment", lambda stack: note("read"))
+    shell.setattr(pulumi_cli, "_exported", lambda variables, stack: note("ask"))
     return done
 
 
@@ -162,7 +162,7 @@ def test_the_state_is_read_in_our_own_backend_only(ready: list[str], shell: pyte
 
 def test_clean_takes_down_what_is_in_our_own_backend(shell: pytest.MonkeyPatch) -> None:
     shell.setenv(user_backend.BACKEND, BUCKET)
-    shell.setattr(recovery, "deployment", lambda stack: {"resources": [{}]})
+    shell.setattr(state, "deployment", lambda stack: {"resources": [{}]})
 
     def down(stack: str, ensure_clean: object) -> None:
         raise SetupError(f"down in {user_backend.backend()}")

@@ -15,7 +15,7 @@ import pytest
 from infra import agreed
 from infra.config import sweep_trials
 from tests.unit.toolchain.sweep.played import JOB, World
-from toolchain.operating import environment, live_objects, recovery, setup, up
+from toolchain.operating import environment, live_objects, pulumi_cli, setup, up
 from toolchain.steps import SetupError
 from toolchain.sweep.applied_trials import AppliedTrials
 from toolchain.sweep.trials import Trial
@@ -79,7 +79,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
         return STATE
 
     monkeypatch.setattr(setup, "project_lock", nullcontext)
-    monkeypatch.setattr(recovery, "deployment_of_any_backend", deployment)
+    monkeypatch.setattr(pulumi_cli, "deployment", deployment)
     monkeypatch.setattr(environment, "for_stack", lambda found, stack: {})
     monkeypatch.setattr(live_objects, "kubectl", kubectl)
     monkeypatch.setattr(up, "up", bring_up)
@@ -172,7 +172,7 @@ def test_a_server_that_does_not_answer_tells_nothing(stack: AppliedTrials, calls
 def test_a_stack_that_is_not_up_tells_nothing(
     stack: AppliedTrials, calls: Calls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recovery, "deployment_of_any_backend", lambda variables, stack: {})
+    monkeypatch.setattr(pulumi_cli, "deployment", lambda variables, stack: {})
     assert (stack.conditions(), stack.runs(), stack.last_lines("r"), calls.kubectl) == (None, {}, [], [])
 
 
@@ -206,7 +206,7 @@ def test_a_failed_update_leaves_no_old_state(
     monkeypatch.setattr(up, "update_again", fail)
     with pytest.raises(SetupError):
         stack.submit([])
-    monkeypatch.setattr(recovery, "deployment_of_any_backend", lambda variables, stack: {})
+    monkeypatch.setattr(pulumi_cli, "deployment", lambda variables, stack: {})
     assert stack.runs() == {}
 
 
@@ -231,7 +231,7 @@ def test_a_stack_that_was_taken_down_stays_down(
         yield
 
     monkeypatch.setattr(setup, "project_lock", lock)
-    monkeypatch.setattr(recovery, "deployment_of_any_backend", lambda variables, stack: states[-1])
+    monkeypatch.setattr(pulumi_cli, "deployment", lambda variables, stack: states[-1])
     with pytest.raises(SetupError, match="taken down"):
         stack.bring_back([])
     assert [how for how, _ in calls.updates] == ["make up dev"]
