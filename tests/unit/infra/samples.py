@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
+
+import yaml
 
 from infra import stack_plan
 from infra.config import Stack, from_raw
@@ -50,67 +53,19 @@ def kubeconfig(server: str, cluster: dict[str, Any] | None = None, user: Any = N
     }
 
 
-OVERLAY: list[dict[str, Any]] = [
-    {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kubeflow"}},
-    *(
-        {
-            "apiVersion": "apiextensions.k8s.io/v1",
-            "kind": "CustomResourceDefinition",
-            "metadata": {"name": f"{plural}.kubeflow.org"},
-            "spec": {"group": "kubeflow.org"},
-        }
-        for plural in ("pytorchjobs", "tfjobs")
-    ),
-    {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {"name": "training-operator-webhook-cert", "namespace": "kubeflow"},
-        "data": {},
-        "type": "Opaque",
-    },
-    {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": "training-operator", "namespace": "kubeflow"},
-        "spec": {"ports": [{"port": 443}]},
-    },
-    {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": "training-operator", "namespace": "kubeflow"},
-        "spec": {
-            "template": {
-                "metadata": {"labels": {"control-plane": "kubeflow-training-operator"}},
-                "spec": {
-                    "containers": [
-                        {
-                            "name": "training-operator",
-                            "image": "ghcr.io/kubeflow/training-v1/training-operator:v1-d6eb98e",
-                            "readinessProbe": {
-                                "httpGet": {"path": "/readyz", "port": 8081},
-                                "periodSeconds": 15,
-                            },
-                            "volumeMounts": [],
-                        }
-                    ],
-                    "volumes": [],
-                },
-            }
-        },
-    },
-    {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingWebhookConfiguration",
-        "metadata": {"name": "validator.training-operator.kubeflow.org"},
-        "webhooks": [
-            {"name": kind, "clientConfig": {"service": {"path": f"/validate-kubeflow-org-v1-{kind}"}}}
-            for kind in ("pytorchjob", "tfjob")
-        ],
-    },
-]
+UPSTREAM: dict[str, list[dict[str, Any]]] = yaml.safe_load(
+    Path(__file__).with_name("upstream_samples.yaml").read_text()
+)
+"""Project -> a few of its objects, as upstream has them."""
+OVERLAY = UPSTREAM["training-operator"]
 _read = vendored.objects
 
 
 def upstreams(project: str) -> list[dict[str, Any]]:
     """As vendored.objects, but OVERLAY for the training-operator, whose definition is 600 kB."""
     return OVERLAY if project == "training-operator" else _read(project)
+
+
+def operators_of_both(project: str) -> list[dict[str, Any]]:
+    """As vendored.objects, with few objects of each project."""
+    return UPSTREAM[project]

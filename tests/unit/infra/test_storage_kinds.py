@@ -16,9 +16,7 @@ from infra.upstream import vendored
 from storage.manifests import manifests
 from tests.unit.infra.objects.played_api import look
 from tests.unit.infra.samples import JOB, stack, upstreams
-from tests.unit.infra.test_program import recorder
 
-__all__ = ["recorder"]
 CLUSTERS = ["kind", "existing"]
 IMAGE = {"repository": "registry.example/trainer"}
 KEYS: dict[StorageKind, dict[str, Any]] = {

@@ -30,8 +30,7 @@ from tests.matrix.project import set_key
 from tests.unit.infra.job.test_trainjob import is_refused
 from tests.unit.infra.recorder import Recorder
 from tests.unit.infra.review import test_rendering
-from tests.unit.infra.samples import JOB, job_context, stack
-from tests.unit.infra.trainer_controller import test_trainer
+from tests.unit.infra.samples import JOB, job_context, operators_of_both, stack
 
 recorder = test_rendering.recorder
 ENGINES = ("argocd.argoproj.io/", "kustomize.toolkit.fluxcd.io/")
@@ -55,7 +54,7 @@ STACKS = [
 @pytest.fixture(autouse=True)
 def _upstreams(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
     """The operators of both APIs."""
-    monkeypatch.setattr(vendored, "objects", test_trainer.operators_of_both)
+    monkeypatch.setattr(vendored, "objects", operators_of_both)
 
 
 @cache

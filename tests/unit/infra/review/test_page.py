@@ -29,7 +29,7 @@ from infra.review.object_changes import object_changes
 from infra.upstream import vendored
 from tests.matrix import entries
 from tests.matrix.project import with_changes
-from tests.unit.infra.trainer_controller import test_trainer
+from tests.unit.infra.samples import operators_of_both
 
 NAME = "shown"
 NOT_CHECKED = "Schemas were not checked"
@@ -469,7 +469,7 @@ def test_a_base_that_is_refused_leaves_open_what_is_replaced_and_lost(
 @pytest.fixture
 def both(monkeypatch: pytest.MonkeyPatch) -> None:
     """The operators of both APIs."""
-    monkeypatch.setattr(vendored, "objects", test_trainer.operators_of_both)
+    monkeypatch.setattr(vendored, "objects", operators_of_both)
     monkeypatch.setattr(operators, "manifests", REGISTERED)
 
 

@@ -23,67 +23,11 @@ from infra.training_operator import webhook
 from infra.training_operator.patches import CRD_KIND
 from infra.training_operator.plan import Plan, plan
 from infra.upstream import vendored
-from tests.unit.infra.samples import IMAGE, JOB, OVERLAY, job_context, stack
-from tests.unit.infra.test_program import recorder
-
-__all__ = ["recorder"]
+from tests.unit.infra.samples import IMAGE, JOB, UPSTREAM, job_context, operators_of_both, stack
 
 IMAGES = operators.CONTROLLERS[OperatorApi.V2].images
 VARIABLES = [variable for variable, _ in IMAGES.values()]
 V2: dict[str, Any] = {"operator": {"api": "v2"}, "job": JOB}
-
-
-def deployment(name: str, image: str) -> dict[str, Any]:
-    container = {"name": "manager", "image": image, "readinessProbe": {"periodSeconds": 15}}
-    spec = {"template": {"metadata": {"labels": {}}, "spec": {"containers": [container]}}}
-    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": spec}
-
-
-JOBSET: list[dict[str, Any]] = [
-    {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "jobset-system"}},
-    {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": CRD_KIND,
-        "metadata": {"name": TRAINJOB.crds[0], "annotations": {patches.INJECTED: "$(NAMESPACE)/$(NAME)"}},
-        "spec": {"conversion": {"strategy": "Webhook"}, "group": "jobset.x-k8s.io"},
-    },
-    deployment(patches.JOBSET, "example/staging:main"),
-    {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": "jobset-webhook-service", "namespace": "jobset-system"},
-        "spec": {},
-    },
-    {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "MutatingWebhookConfiguration",
-        "metadata": {"name": "jobset-mutating-webhook-configuration"},
-        "webhooks": [{"clientConfig": {"service": {"namespace": "jobset-system", "name": "x"}}}],
-    },
-]
-TRAINER: list[dict[str, Any]] = [
-    *(
-        {
-            "apiVersion": "apiextensions.k8s.io/v1",
-            "kind": CRD_KIND,
-            "metadata": {"name": name},
-            "spec": {"group": TRAINJOB.group},
-        }
-        for name in TRAINJOB.crds[1:]
-    ),
-    deployment(patches.TRAINER, "example/trainer"),
-    {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "ClusterRoleBinding",
-        "metadata": {"name": "trainer"},
-        "subjects": [{"kind": "ServiceAccount", "name": "trainer"}],
-    },
-]
-
-
-def operators_of_both(project: str) -> list[dict[str, Any]]:
-    """As vendored.objects, with few objects of each project."""
-    return {"jobset": JOBSET, "trainer": TRAINER, "training-operator": OVERLAY}[project]
 
 
 @pytest.fixture(autouse=True)
@@ -168,7 +112,7 @@ def test_a_jobset_that_is_there_is_used_and_left_as_it_is() -> None:
     planned = plan(stack(**V2), ClusterContents(beneath=True, namespaces=frozenset({"kubeflow"})))
     assert planned == Plan(crd=True, operator=True, namespaces=(), beneath=False)
     found = {each["metadata"]["name"] for each in operators.manifests(stack(**V2), planned)}
-    assert found.isdisjoint(each["metadata"]["name"] for each in JOBSET)
+    assert found.isdisjoint(each["metadata"]["name"] for each in UPSTREAM["jobset"])
     assert {patches.TRAINER, *TRAINJOB.crds[1:]} <= found
 
 

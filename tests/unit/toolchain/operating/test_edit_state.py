@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,7 @@ from toolchain.steps import SetupError
 
 FOLDER, BUCKET = "a folder", "s3://bucket"
 # A pulumi that keeps a deployment in a file, and does before and after each command what the test has asked for.
-PULUMI = r"""#!/usr/bin/env python3
-import json, os, shlex, subprocess, sys
+PULUMI = r"""import json, os, shlex, subprocess, sys
 from pathlib import Path
 
 here = Path(__file__).parent
@@ -99,7 +99,7 @@ def add(deployment: dict[str, Any]) -> list[str]:
 
 @pytest.fixture(params=[FOLDER, BUCKET])
 def backend(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Backend:
-    (tmp_path / "pulumi").write_text(PULUMI)
+    (tmp_path / "pulumi").write_text(f"#!{sys.executable} -IS\n{PULUMI}")
     (tmp_path / "pulumi").chmod(0o755)
     (tmp_path / "shared" / ".pulumi").mkdir(parents=True)
     url = (tmp_path / "shared").as_uri() if request.param == FOLDER else BUCKET
