@@ -99,7 +99,7 @@ def test_the_toolchain_reads_the_same_in_the_state(kind: JobKind) -> None:
     [
         (TRAINJOB, ended(DAY_S + 1, "Complete"), DAY_S, True),
         (TRAINJOB, ended(1, "Complete"), 0, True),
-        (TRAINJOB, ended(DAY_S - 60, "Complete"), DAY_S, False),
+        (TRAINJOB, ended(DAY_S - 3600, "Complete"), DAY_S, False),
         (TRAINJOB, ended(DAY_S + 1, "Suspended", "Complete"), DAY_S, True),
         (TRAINJOB, ended(DAY_S + 1, "Complete"), None, False),
         (TRAINJOB, ended(DAY_S + 1, "Failed"), DAY_S, False),
