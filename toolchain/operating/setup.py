@@ -23,8 +23,6 @@ from toolchain.paths import DATA, LOCAL, LOGS, ROOT, VENV, cache
 from toolchain.steps import SetupError, StoppedError, run, step
 from toolchain.tools import build, installed, plugins, venv
 
-"""The kind of cluster whose nodes are made here, as the stack file says it."""
-
 
 @contextmanager
 def project_lock() -> Iterator[None]:
