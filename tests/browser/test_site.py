@@ -15,7 +15,7 @@ from toolchain.machine.engine import Engine
 from toolchain.paths import ROOT
 from toolchain.steps import SetupError
 
-PAGES = ("index", "configuration", "architecture", "runbooks/stuck-job")
+PAGES = ("index", "configuration", "internals/architecture", "runbooks/stuck-job")
 # Of a page that stands alone: the site's pages ask for its own files, and MkDocs has followed their links.
 ALONE = ("asks for http://127.0.0.1:", "a link leads nowhere")
 
