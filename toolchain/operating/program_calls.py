@@ -49,6 +49,8 @@ def cluster_is_gone(variables: Mapping[str, str], deployment: state.Deployment) 
     Nothing proves that somebody else's cluster is gone: an API server that does not answer proves nothing.
     """
     found = state.clusters(deployment)
+    if not found:
+        return False
     with venv.program(environment.for_child(variables)):
         from infra.clusters import selection
 
