@@ -188,15 +188,16 @@ def standing(cluster: str) -> Standing:
 def own_nodes(cluster: str, uid: str | None = None) -> list[Node]:
     """The nodes of our cluster of that name; empty when it is gone, or another's.
 
-    A cluster without its control plane is gone: all that it held lay there.
+    A node that somebody has added is none of ours, and proves nothing. A cluster without its control plane is gone: all
+    that it held lay there.
 
     Parameters:
         uid: the cluster's id where the state has it. The marker then gets what it lacks: it is written again where it
             was deleted or damaged, and says that the cluster is finished. The cluster in the state is gone where an
             unfinished one has taken its place.
     """
-    found, marker = nodes(cluster), read_marker(cluster)
-    if not found or not all(mounts_marker(node, cluster) for node in found):
+    found, marker = [each for each in nodes(cluster) if mounts_marker(each, cluster)], read_marker(cluster)
+    if not found:
         return []
     known = marker or (Marker(uid) if uid else None)
     if known is None or (uid and uid != known.uid and not known.finished):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ import pytest
 from infra import docker, paths
 from infra.cluster_kinds import KINDS, ClusterKind
 from infra.clusters import selection
+from infra.clusters.kind import kind_cli
 from infra.clusters.kind.config import KindConfig
+from infra.clusters.kind.providers import ClusterProvider, replaced_for
 from infra.config.cluster import ClusterConfig
 from infra.docker import EngineError
 from tests.unit.infra.clusters.kind.standin import Engine, node
@@ -80,6 +83,44 @@ def test_a_cluster_whose_replacement_was_interrupted_is_gone(engine: Engine, mar
     paths.marker("c").write_text(json.dumps(marker))
     engine.nodes = [node("c-control-plane", paths.marker("c"))]
     assert lost(ClusterKind.KIND) is gone
+
+
+@pytest.mark.parametrize("marker", [None, "torn", json.dumps({"id": "one", "finished": True})])
+@pytest.mark.parametrize("added", ["nothing", "c-worker", "c-control-plane2"])
+def test_what_somebody_adds_to_a_cluster_or_takes_from_its_marker_is_no_proof(
+    engine: Engine, marker: str | None, added: str
+) -> None:
+    """Else the next `make up` would give up all objects of a cluster that is there."""
+    paths.marker("c").parent.mkdir(parents=True)
+    if marker is not None:
+        paths.marker("c").write_text(marker)
+    engine.nodes = [node("c-control-plane", paths.marker("c"))]
+    if added != "nothing":
+        role = "worker" if added == "c-worker" else "control-plane"
+        engine.nodes.append(node(added, Path("/elsewhere.json"), role=role))
+    assert not lost(ClusterKind.KIND)
+
+
+MADE = {"nodes": ["c-control-plane"]}
+JUDGES: dict[str, Callable[[], object]] = {
+    "read": lambda: kind_cli.read("c", "one"),
+    "replacement": lambda: replaced_for(PROPS | MADE, PROPS),
+    "diff": lambda: ClusterProvider().diff("c", PROPS | MADE, PROPS).replaces,
+    "objects given up": lambda: selection.is_lost(ClusterKind.KIND, PROPS),
+}
+"""What asks whether the cluster of a state is there."""
+
+
+@pytest.mark.parametrize("judge", JUDGES.values(), ids=JUDGES)
+def test_a_node_that_somebody_adds_changes_no_judgement(engine: Engine, judge: Callable[[], object]) -> None:
+    """A refresh that took the cluster for gone would take it out of the state."""
+    paths.marker("c").parent.mkdir(parents=True)
+    paths.marker("c").write_text(json.dumps({"id": "one", "finished": True}))
+    engine.nodes = [node("c-control-plane", paths.marker("c"))]
+    before = judge()
+    engine.nodes.append(node("c-worker", Path("/elsewhere.json"), role="worker"))
+    assert judge() == before
+    assert before not in (None, True, ["config"], ["cluster c is gone"])
 
 
 def test_an_engine_that_does_not_answer_proves_nothing(
