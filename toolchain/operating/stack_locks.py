@@ -10,6 +10,7 @@ import getpass
 import json
 import os
 import random
+import re
 import signal
 import socket
 import tempfile
@@ -38,8 +39,16 @@ WRITTEN_S = 2.0
 REUSED_S = 60.0
 """A process that began so much later than the lock was written is another one, which got the number of the first."""
 
-_REFUSALS = ("the stack is currently locked by", "Another update is currently in progress")
-"""What Pulumi says of a locked stack: of files and buckets, and of its service."""
+_REFUSALS = (
+    "the stack is currently locked by",
+    "Another update is currently in progress",
+    r"^error: unexpected end of JSON input$",
+    r"/\.pulumi/locks/.*: no such file or directory",
+)
+"""What Pulumi says of a locked stack: of files and buckets, and of its service.
+
+The last two it says where another Pulumi writes or removes its lock while this one reads it.
+"""
 
 _KEPT = ".pulumi"
 _LOCKS = "locks"
@@ -201,7 +210,7 @@ def _ends_within(lock: Lock, seconds: float) -> bool:
 
 def is_refusal(said: str) -> bool:
     """Whether Pulumi has refused to work, as somebody else works on the stack."""
-    return any(each in said for each in _REFUSALS)
+    return any(re.search(each, said, re.MULTILINE) for each in _REFUSALS)
 
 
 @contextmanager

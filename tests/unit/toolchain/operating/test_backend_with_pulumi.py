@@ -162,6 +162,40 @@ def test_of_many_runs_at_once_each_waits_for_its_turn(two: tuple[Machine, Machin
     assert len(updates(first)) == len(updates(second)) == 6
 
 
+@pytest.mark.parametrize("kind", ["just made", "just removed"])
+def test_a_lock_that_another_writes_or_removes_meanwhile_is_waited_for(
+    two: tuple[Machine, Machine], kind: str
+) -> None:
+    """Pulumi itself ends with an error then: it lists the locks, and reads each afterwards."""
+    place = Path(two[0].home, "a backend", ".pulumi", "locks", "organization", "trainstack", "dev")
+    lock = place / "it.json.18ab.tmp"
+    if kind == "just made":
+        lock.touch()
+    else:
+        lock.symlink_to("gone")
+    working = begin(two[0], f"{REFUSED}{REFRESH}", "1")
+    said = working.stdout and working.stdout.readline()
+    while said and "refused" not in said:
+        said = working.stdout and working.stdout.readline()
+    assert said, "it did not meet the lock"
+    lock.unlink()
+    ended(working)
+    assert len(updates(two[0])) == 1
+
+
+REFUSED = """
+from toolchain.operating import pulumi_cli, stack_locks
+told = stack_locks.is_refusal
+
+def is_refusal(said):
+    refused = told(said)
+    print("refused" if refused else "", flush=True)
+    return refused
+
+stack_locks.is_refusal = is_refusal
+"""
+
+
 @pytest.mark.parametrize("number", range(3))
 def test_a_run_waits_for_a_living_one_and_says_whose_it_is(two: tuple[Machine, Machine], number: int) -> None:
     """The first is stopped in the middle of its work, so that it holds the lock for long."""
