@@ -53,8 +53,15 @@ class Project:
     @property
     def api(self) -> OperatorApi:
         """What the jobs of the stack file are written for."""
-        operator = (self._config() or {}).get("trainstack:operator") or {}
-        return OperatorApi(operator.get("api", OperatorApi.V1))
+        return OperatorApi(self._operator().get("api", OperatorApi.V1))
+
+    @property
+    def has_kueue(self) -> bool:
+        """Whether the stack installs Kueue."""
+        return bool(self._operator().get("queue"))
+
+    def _operator(self) -> dict[str, Any]:
+        return dict((self._config() or {}).get("trainstack:operator") or {})
 
     @property
     def models(self) -> Path:

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from infra.config.operator import OperatorApi
 from tests.faults.table import background, page, records
 from tests.faults.table.records import Record
-from tests.faults.table.rows import OF_A_JOB, ROWS, Row
-from tests.faults.table.trial import each_api, of_each_api
+from tests.faults.table.rows import OF_A_JOB, ROWS, WORDS, Row, Way, way_of
+from tests.faults.table.trial import each_way, of_each_way
 
 ROOT = Path(__file__).resolve().parents[2]
 FILE = ROOT / "docs" / "reliability.jsonl"
@@ -44,15 +43,17 @@ def test_every_row_has_a_test_and_every_test_a_row() -> None:
     assert found == ROWS.keys()
 
 
-def test_a_fault_of_a_job_is_tried_with_both_apis_under_ids_that_no_record_loses() -> None:
-    assert {row.section for key, row in ROWS.items() if key.endswith("-v2")} == {*OF_A_JOB}
-    found = {each.id: each.values for each in of_each_api(["clock-jumps", "cluster-deleted"])}
+def test_a_fault_of_a_job_is_tried_in_every_way_under_ids_that_no_record_loses() -> None:
+    for way in WORDS:
+        assert {row.section for key, row in ROWS.items() if way_of(key) is way} == {*OF_A_JOB}
+    found = {each.id: each.values for each in of_each_way(["clock-jumps", "cluster-deleted"])}
     assert found == {
-        "clock-jumps": (OperatorApi.V1, "clock-jumps"),
-        "cluster-deleted": (OperatorApi.V1, "cluster-deleted"),
-        "clock-jumps-v2": (OperatorApi.V2, "clock-jumps"),
+        "clock-jumps": (Way.PYTORCHJOB, "clock-jumps"),
+        "cluster-deleted": (Way.PYTORCHJOB, "cluster-deleted"),
+        "clock-jumps-v2": (Way.TRAINJOB, "clock-jumps"),
+        "clock-jumps-kueue": (Way.KUEUE, "clock-jumps"),
     }
-    assert [each.id for each in each_api("clock-jumps")] == [pytest.HIDDEN_PARAM, "v2"]
+    assert [each.id for each in each_way("clock-jumps")] == [pytest.HIDDEN_PARAM, "v2", "kueue"]
 
 
 def test_every_record_belongs_to_a_row() -> None:

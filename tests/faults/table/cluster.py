@@ -13,7 +13,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from infra.config.operator import OperatorApi
+from infra.config.operator import KUEUE_NAMESPACE, OperatorApi
+from infra.kueue.patches import CONTROLLER as KUEUE
 from infra.objects.labels import OF_JOBSET
 from infra.run.job_api import JOB_LABEL
 from infra.trainer_controller.patches import JOBSET, TRAINER
@@ -26,6 +27,12 @@ NAMESPACE = ("--namespace", "kubeflow")
 OPERATORS = {OperatorApi.V1: ("training-operator",), OperatorApi.V2: (TRAINER, JOBSET)}
 # In the order of their ranks.
 REPLICAS = ("master", "worker")
+
+
+def controllers(project: Project) -> dict[str, tuple[str, ...]]:
+    """Namespace -> the Deployments there that start the job's pods, or admit the job."""
+    found = {NAMESPACE[1]: OPERATORS[project.api]}
+    return {**found, KUEUE_NAMESPACE: (KUEUE,)} if project.has_kueue else found
 
 
 def node(project: Project) -> str:

@@ -1,4 +1,4 @@
-"""What the table's tests share: a cluster for each API of jobs, and what the trainings come to there."""
+"""What the table's tests share: a cluster for each way of a job, and what the trainings come to there."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from infra.config.operator import OperatorApi
 from tests.e2e.project import Project
 from tests.faults.table import ground as grounds
 from tests.faults.table import training
 from tests.faults.table.ground import Ground
+from tests.faults.table.rows import Way
 from toolchain.machine.engine import Engine
 
 
@@ -27,21 +27,30 @@ def with_pytorchjobs(project: Project, grounds_by_clone: dict[Path, Ground]) -> 
 
 @pytest.fixture(scope="package")
 def with_trainjobs(engine: Engine) -> Iterator[Ground]:
-    with grounds.with_trainjobs() as clone:
+    with grounds.of(Way.TRAINJOB) as clone:
+        yield Ground(clone)
+
+
+@pytest.fixture(scope="package")
+def with_kueue(engine: Engine) -> Iterator[Ground]:
+    with grounds.of(Way.KUEUE) as clone:
         yield Ground(clone)
 
 
 @pytest.fixture
-def api() -> OperatorApi:
+def way() -> Way:
     """That of the job, where the test has no parameter of this name."""
-    return OperatorApi.V1
+    return Way.PYTORCHJOB
 
 
 @pytest.fixture
-def ground(request: pytest.FixtureRequest, api: OperatorApi) -> Ground:
+def ground(request: pytest.FixtureRequest, way: Way) -> Ground:
     """Where the test's faults are done; made when a test first asks for it."""
-    found: Ground = request.getfixturevalue("with_pytorchjobs" if api is OperatorApi.V1 else "with_trainjobs")
+    found: Ground = request.getfixturevalue(FIXTURES[way])
     return found
+
+
+FIXTURES = {Way.PYTORCHJOB: "with_pytorchjobs", Way.TRAINJOB: "with_trainjobs", Way.KUEUE: "with_kueue"}
 
 
 @pytest.fixture

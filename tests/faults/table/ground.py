@@ -9,13 +9,30 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from infra.config.operator import OperatorApi
 from tests.e2e import clones
 from tests.e2e.project import Project
 from tests.faults.table import training
+from tests.faults.table.rows import Way
 
 RUNS_MIB = 512
-"""Room for all runs of the rows of TrainJobs, of 10 MiB each."""
+"""Room for all runs of the rows of one way, of 10 MiB each."""
+
+QUEUE = "training"
+SETTINGS: dict[Way, dict[str, dict[str, Any]]] = {
+    Way.PYTORCHJOB: {},
+    Way.TRAINJOB: {"trainstack:operator": {"api": "v2"}},
+    Way.KUEUE: {
+        "trainstack:operator": {"queue": "kueue"},
+        "trainstack:cluster": {
+            "queue": {
+                "localQueues": [QUEUE],
+                "flavors": [{"nominalQuota": {"cpu": "64", "memory": "256Gi", "pods": 2}}],
+            }
+        },
+        "trainstack:job": {"queue": QUEUE},
+    },
+}
+"""What a stack file says for jobs of each way. Kueue has room for one job of two replicas."""
 
 
 @dataclass
@@ -49,10 +66,10 @@ def on_file_system(name: str, size_mib: int) -> Iterator[Project]:
 
 
 @contextmanager
-def with_trainjobs() -> Iterator[Project]:
-    """A clone whose jobs are TrainJobs. It is up: its controllers may have to be compiled first."""
-    with on_file_system("faults-v2", RUNS_MIB) as clone:
-        clone.configure({"trainstack:operator": {"api": OperatorApi.V2.value}})
-        clone.commit("jobs of Trainer v2")
+def of(way: Way) -> Iterator[Project]:
+    """A clone whose jobs go this way. It is up: its controllers may have to be compiled first."""
+    with on_file_system(f"faults-{way}", RUNS_MIB) as clone:
+        clone.configure(SETTINGS[way])
+        clone.commit(f"jobs of the way {way}")
         clone.up()
         yield clone

@@ -8,7 +8,7 @@ from statistics import median
 
 from tests.faults.table import records
 from tests.faults.table.records import Record
-from tests.faults.table.rows import OF_TRAINJOBS, ROWS, Row
+from tests.faults.table.rows import ROWS, WORDS, Row, Way, way_of
 
 HEAD = """# Reliability
 
@@ -22,7 +22,8 @@ anew, after its cause was mended: `make reliability ARGS="--anew ROW"`; the rows
 
 A job is a PyTorchJob. Rows that end in `-v2` do the same to a TrainJob, in a stack with `operator: {api: v2}`. There
 the master is the replica with index 0, the operator is two controllers, Trainer's and JobSet's, and JobSet starts all
-replicas in new pods when one has failed.
+replicas in new pods when one has failed. Rows that end in `-kueue` do it to a PyTorchJob that Kueue has admitted, in a
+stack with `operator: {queue: kueue}`: Kueue is away together with the operator there.
 """
 COLUMNS = "| fault | tried | survived | seconds to recover | hit | row |"
 
@@ -60,11 +61,12 @@ def summary(made: list[Record]) -> str:
     """All rows together: the tries, and how many rows of each API are complete."""
     known = [each for each in made if each.row in ROWS]
     survived = sum(each.survived for each in known)
-    lacking = {key for key, row in ROWS.items() if missing(key, row, made)}
-    first, second = ROWS.keys() - OF_TRAINJOBS, OF_TRAINJOBS
+    complete = {way: [not missing(key, ROWS[key], made) for key in ROWS if way_of(key) is way] for way in Way}
+    counts = {way: f"{sum(each)} of {len(each)}" for way, each in complete.items()}
+    others = [f"{counts[way]} of those for {word}" for way, word in WORDS.items()]
     return (
-        f"{len(known)} tries, {survived} survived. Complete are {len(first - lacking)} of {len(first)} rows, "
-        f"and {len(second - lacking)} of {len(second)} of those for TrainJobs."
+        f"{len(known)} tries, {survived} survived. Complete are {counts[Way.PYTORCHJOB]} rows, "
+        f"{' and '.join(others)}."
     )
 
 

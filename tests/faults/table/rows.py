@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from enum import StrEnum
 
-from infra.config.operator import OperatorApi
+
+class Way(StrEnum):
+    """How a job comes to its pods; what the keys of its rows end with."""
+
+    PYTORCHJOB = ""
+    TRAINJOB = "v2"
+    KUEUE = "kueue"
 
 
 @dataclass(frozen=True)
@@ -28,7 +35,7 @@ REPLICA, KUBERNETES, VOLUME = "A replica", "Kubernetes, while a job trains", "Th
 LATE, CLOCKS = "Replicas that meet late", "Clocks"
 REASONS = "What keeps a job from starting; the seconds are those until `make up` has said why"
 OF_A_JOB = (REPLICA, KUBERNETES, VOLUME, LATE, CLOCKS, REASONS)
-"""The sections whose faults strike a job: each row is tried with a PyTorchJob and with a TrainJob."""
+"""The sections whose faults strike a job: each row is tried in every way."""
 _EPOCHS = tuple(f"epoch {number}" for number in range(1, EPOCHS + 1))
 FROM_NOTHING = ("set-up", "refresh", "cluster", "operator", "image", "job", "wait", "last look")
 DISK_PHASES = ("set-up", "refresh", "job", "wait")
@@ -153,17 +160,25 @@ _OF_PYTORCHJOBS = {
 }
 
 
-def key_of(row: str, api: OperatorApi) -> str:
-    """The key of `row` where the job is written for `api`."""
-    return row if api is OperatorApi.V1 else f"{row}-{api.value}"
+WORDS = {Way.TRAINJOB: "TrainJob", Way.KUEUE: "Kueue"}
 
 
-def _of_each_api() -> Iterator[tuple[str, Row]]:
+def key_of(row: str, way: Way) -> str:
+    """The key of `row` where the job goes this way."""
+    return f"{row}-{way}" if way else row
+
+
+def _of_each_way() -> Iterator[tuple[str, Row]]:
     for key, row in _OF_PYTORCHJOBS.items():
         yield key, row
         if row.section in OF_A_JOB:
-            yield key_of(key, OperatorApi.V2), replace(row, fault=f"TrainJob: {row.fault}")
+            for way, word in WORDS.items():
+                yield key_of(key, way), replace(row, fault=f"{word}: {row.fault}")
 
 
-ROWS = dict(_of_each_api())
-OF_TRAINJOBS = ROWS.keys() - _OF_PYTORCHJOBS
+ROWS = dict(_of_each_way())
+
+
+def way_of(key: str) -> Way:
+    """The way of the row with this key."""
+    return next((way for way in WORDS if key.endswith(f"-{way}")), Way.PYTORCHJOB)

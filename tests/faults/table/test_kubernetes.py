@@ -10,28 +10,38 @@ import pytest
 from tests.e2e.project import Project
 from tests.e2e.waiting import wait_until
 from tests.faults.table import cluster, training
-from tests.faults.table.trial import Trial, of_each_api
+from tests.faults.table.trial import Trial, of_each_way
 
 AWAY_S = 60
 
 
 def operator_away(project: Project) -> None:
-    names = cluster.OPERATORS[project.api]
-    deployments = [f"deployment/{name}" for name in names]
-    kubectl = ("kubectl", *cluster.NAMESPACE)
+    controllers = cluster.controllers(project)
 
-    def is_away() -> bool:
-        pods = project.run(*kubectl, "get", "pods", "--output=name").stdout.split()
-        return not [pod for pod in pods if pod.removeprefix("pod/").startswith(names)]
+    def kubectl(namespace: str, *words: str) -> str:
+        return project.run("kubectl", "--namespace", namespace, *words).stdout
 
-    project.run(*kubectl, "scale", *deployments, "--replicas=0")
-    wait_until("the operator is away", is_away)
+    def are_away() -> bool:
+        return not [
+            pod
+            for namespace, names in controllers.items()
+            for pod in kubectl(namespace, "get", "pods", "--output=name").split()
+            if pod.removeprefix("pod/").startswith(names)
+        ]
+
+    def scale(replicas: int) -> None:
+        for namespace, names in controllers.items():
+            kubectl(namespace, "scale", "deployment", *names, f"--replicas={replicas}")
+
+    scale(0)
+    wait_until("the operator is away", are_away)
     cluster.delete_pod(project, "worker")
     time.sleep(AWAY_S)
     assert not cluster.pod(project, "worker"), "nobody makes it anew"
-    project.run(*kubectl, "scale", *deployments, "--replicas=1")
-    for each in deployments:
-        project.run(*kubectl, "rollout", "status", each, "--timeout=300s")
+    scale(1)
+    for namespace, names in controllers.items():
+        for name in names:
+            kubectl(namespace, "rollout", "status", f"deployment/{name}", "--timeout=300s")
 
 
 def node_restarted(project: Project) -> None:
@@ -72,7 +82,7 @@ FAULTS: dict[str, Callable[[Project], None]] = {
 
 
 @pytest.mark.slow(reason="a training and a minute of waiting each")
-@pytest.mark.parametrize(("api", "row"), of_each_api(FAULTS))
+@pytest.mark.parametrize(("way", "row"), of_each_way(FAULTS))
 def test_a_training_outlives_it(
     clone: Project, undisturbed: tuple[float, float], trial: Trial, row: str
 ) -> None:

@@ -8,21 +8,22 @@ from collections.abc import Iterator
 
 import pytest
 
-from infra.config.operator import OperatorApi
 from tests.e2e import clones
 from tests.e2e.project import Project
 from tests.faults.table import cluster, exfat, training
-from tests.faults.table.trial import Trial, each_api
+from tests.faults.table.ground import SETTINGS
+from tests.faults.table.rows import Way
+from tests.faults.table.trial import Trial, each_way
 from toolchain.machine.engine import Engine
 
 SIZE_MIB = 256
 
 
 @pytest.fixture
-def linkless(engine: Engine, api: OperatorApi) -> Iterator[Project]:
+def linkless(engine: Engine, way: Way) -> Iterator[Project]:
     """A clone whose models lie on exFAT, which has no owners and no modes either."""
     with clones.temporary("exfat") as clone:
-        clone.configure({"trainstack:operator": {"api": api.value}})
+        clone.configure(SETTINGS[way])
         clone.models.mkdir(parents=True)
         with exfat.mounted(clone.root.parent / "exfat.img", clone.models, SIZE_MIB):
             yield clone
@@ -30,7 +31,7 @@ def linkless(engine: Engine, api: OperatorApi) -> Iterator[Project]:
 
 
 @pytest.mark.slow(reason="a cluster of its own, on another file system")
-@pytest.mark.parametrize("api", each_api("volume-without-links"))
+@pytest.mark.parametrize("way", each_way("volume-without-links"))
 def test_a_training_on_a_volume_without_hard_links(
     undisturbed: tuple[float, float], linkless: Project, trial: Trial
 ) -> None:

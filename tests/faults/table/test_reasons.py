@@ -14,7 +14,7 @@ import pytest
 from tests.e2e.project import Project
 from tests.e2e.waiting import wait_until
 from tests.faults.table import cluster, training
-from tests.faults.table.trial import Trial, of_each_api
+from tests.faults.table.trial import Trial, of_each_way
 
 WITHIN_S = 30
 NO_SUCH = "trainstack/no-such:1"
@@ -100,7 +100,7 @@ def mended(clone: Project) -> Iterator[None]:
 
 @pytest.mark.slow(reason="a run of make up that waits for what cannot come, and a second one")
 @pytest.mark.usefixtures("mended")
-@pytest.mark.parametrize(("api", "row"), of_each_api(CASES))
+@pytest.mark.parametrize(("way", "row"), of_each_way(CASES))
 def test_the_reason_is_said(clone: Project, trial: Trial, row: str) -> None:
     case = CASES[row]
     clone.stand_up()

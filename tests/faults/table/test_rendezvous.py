@@ -10,7 +10,7 @@ import pytest
 
 from tests.e2e.project import Project
 from tests.faults.table import cluster, training
-from tests.faults.table.trial import Trial, each_api
+from tests.faults.table.trial import Trial, each_way
 
 DNS_AWAY_S = 30
 LATE_S = 60
@@ -20,7 +20,7 @@ COREDNS = ("deployment/coredns", "--namespace=kube-system")
 pytestmark = pytest.mark.slow(reason="a training each, and a minute of waiting")
 
 
-@pytest.mark.parametrize("api", each_api("dns-away"))
+@pytest.mark.parametrize("way", each_way("dns-away"))
 def test_replicas_meet_once_dns_is_back(
     clone: Project, undisturbed_short: tuple[float, float], trial: Trial
 ) -> None:
@@ -41,7 +41,7 @@ def test_replicas_meet_once_dns_is_back(
         clone.run("kubectl", "scale", *COREDNS, "--replicas=2")
 
 
-@pytest.mark.parametrize("api", each_api("replica-late"))
+@pytest.mark.parametrize("way", each_way("replica-late"))
 def test_a_late_replica_is_waited_for(
     clone: Project, undisturbed_short: tuple[float, float], trial: Trial
 ) -> None:
@@ -72,7 +72,7 @@ def faketime(clone: Project, tmp_path: Path) -> str:
     return f"/opt/mnist/models/{library.name}"
 
 
-@pytest.mark.parametrize("api", each_api("clock-jumps"))
+@pytest.mark.parametrize("way", each_way("clock-jumps"))
 def test_clocks_that_jump_change_no_result(
     clone: Project, undisturbed: tuple[float, float], trial: Trial, faketime: str
 ) -> None:

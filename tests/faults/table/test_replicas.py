@@ -10,7 +10,7 @@ import pytest
 from tests.e2e.project import Project
 from tests.faults.table import cluster, training
 from tests.faults.table.rows import EPOCHS
-from tests.faults.table.trial import Trial, of_each_api
+from tests.faults.table.trial import Trial, of_each_way
 
 STRIKES: dict[str, Callable[[Project, str], None]] = {
     "deleted": cluster.delete_pod,
@@ -21,7 +21,7 @@ ROWS = [f"{replica}-{name}" for replica in ("worker", "master") for name in STRI
 
 
 @pytest.mark.slow(reason="a training of its own, and restarts that the kubelet delays longer each time")
-@pytest.mark.parametrize(("api", "row"), of_each_api(ROWS))
+@pytest.mark.parametrize(("way", "row"), of_each_way(ROWS))
 def test_a_lost_replica_changes_no_result(
     clone: Project, undisturbed: tuple[float, float], trial: Trial, row: str
 ) -> None:

@@ -11,14 +11,15 @@ from contextlib import suppress
 
 import pytest
 
-from infra.config.operator import OperatorApi
 from tests.e2e.project import Project
 from tests.e2e.waiting import wait_until
 from tests.faults.table import cluster, training
 from tests.faults.table import ground as grounds
+from tests.faults.table.conftest import FIXTURES
 from tests.faults.table.ground import Ground
+from tests.faults.table.rows import Way
 from tests.faults.table.training import Training
-from tests.faults.table.trial import Trial, of_each_api
+from tests.faults.table.trial import Trial, of_each_way
 from toolchain.machine.engine import Engine
 from trainer.launch import ExitStatus
 
@@ -37,9 +38,9 @@ def small(engine: Engine) -> Iterator[Ground]:
 
 
 @pytest.fixture
-def ground(request: pytest.FixtureRequest, api: OperatorApi) -> Ground:
-    """The clone of TrainJobs has a file system of its own anyway."""
-    found: Ground = request.getfixturevalue("small" if api is OperatorApi.V1 else "with_trainjobs")
+def ground(request: pytest.FixtureRequest, way: Way) -> Ground:
+    """The other ways' clones have a file system of their own anyway."""
+    found: Ground = request.getfixturevalue({**FIXTURES, Way.PYTORCHJOB: "small"}[way])
     return found
 
 
@@ -92,7 +93,7 @@ FAULTS = {
 KEEPS_CHECKPOINT = set(FAULTS) - {"volume-folder-deleted"}
 
 
-@pytest.mark.parametrize(("api", "row"), of_each_api(FAULTS))
+@pytest.mark.parametrize(("way", "row"), of_each_way(FAULTS))
 def test_a_training_goes_on_when_its_volume_is_whole_again(
     clone: Project, undisturbed: tuple[float, float], trial: Trial, row: str
 ) -> None:

@@ -9,26 +9,27 @@ from typing import Any
 
 import pytest
 
-from infra.config.operator import OperatorApi
-from tests.faults.table.rows import ROWS, key_of
+from tests.faults.table.rows import ROWS, Way, key_of
 
 PROPERTY = "fault"
 
 
-def of_each_api(rows: Iterable[str]) -> list[Any]:
-    """Parameters `api` and `row` of a test, with their marker: each of `rows` with each API that it has a row for."""
+def of_each_way(rows: Iterable[str]) -> list[Any]:
+    """Parameters `way` and `row` of a test, with their marker: each of `rows` in each way that it has a row for."""
     return [
-        pytest.param(api, row, id=key_of(row, api), marks=pytest.mark.row(key_of(row, api)))
-        for api in OperatorApi
+        pytest.param(way, row, id=key_of(row, way), marks=pytest.mark.row(key_of(row, way)))
+        for way in Way
         for row in rows
-        if key_of(row, api) in ROWS
+        if key_of(row, way) in ROWS
     ]
 
 
-def each_api(row: str) -> list[Any]:
-    """Parameter `api` of a test of one row, with its marker. The test's id names the API where it is not v1."""
-    ids: dict[OperatorApi, Any] = {OperatorApi.V1: pytest.HIDDEN_PARAM, OperatorApi.V2: OperatorApi.V2.value}
-    return [pytest.param(api, id=ids[api], marks=pytest.mark.row(key_of(row, api))) for api in OperatorApi]
+def each_way(row: str) -> list[Any]:
+    """Parameter `way` of a test of one row, with its marker. The test's id names the way where it is another one."""
+    return [
+        pytest.param(way, id=way.value or pytest.HIDDEN_PARAM, marks=pytest.mark.row(key_of(row, way)))
+        for way in Way
+    ]
 
 
 @dataclass
