@@ -126,7 +126,7 @@ class JobConfig(Section):
             "another of the cluster."
         ),
         default=None,
-        allowed="a WorkloadPriorityClass's name, beside queue",
+        allowed="a WorkloadPriorityClass's name, together with queue",
         max_length=63,
         examples=["urgent"],
         note="The new job waits for Kueue. The run continues with the same id.",

@@ -51,7 +51,7 @@ class MatrixConfig(Section):
     exclude: tuple[Combination, ...] = setting(
         about="Combinations to leave out: all that have the values of an entry.",
         default=(),
-        allowed="a list of mappings of keys of options to one of their values",
+        allowed="a list of mappings: a key of options to one of its values",
         examples=["[{training.lr: 0.1, training.seed: 2}]"],
         changing=Outcome.IN_PLACE,
         note="Excluded jobs are removed; their finished runs stay on the volume.",

@@ -77,7 +77,7 @@ class OperatorConfig(Section):
     concurrency: Count | None = setting(
         about="How many jobs the operator that the stack installs handles at once; default: 1, with v2 5.",
         default=None,
-        allowed="a whole number from 1 on",
+        allowed="a whole number of at least 1",
         examples=[8],
         changing=Outcome.IN_PLACE,
     )
@@ -85,7 +85,7 @@ class OperatorConfig(Section):
     qps: Count | None = setting(
         about="Requests per second that the operator may send to the API server over time; default: 20, with v2 50.",
         default=None,
-        allowed="a whole number from 1 on",
+        allowed="a whole number of at least 1",
         examples=[200],
         changing=Outcome.IN_PLACE,
     )
@@ -93,7 +93,7 @@ class OperatorConfig(Section):
     burst: Count | None = setting(
         about="Requests that the operator may send at once, before `qps` limits it; default: 30, with v2 100.",
         default=None,
-        allowed="a whole number from 1 on",
+        allowed="a whole number of at least 1",
         examples=[400],
         changing=Outcome.IN_PLACE,
     )

@@ -71,7 +71,7 @@ class TrainingConfig(Section):
         default=None,
         ge=0,
         lt=1,
-        allowed="a number from 0 up to but not 1",
+        allowed="a number of at least 0, below 1",
         examples=[0.5],
     )
     gamma: float | None = setting(
