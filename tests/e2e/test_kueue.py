@@ -147,9 +147,10 @@ def test_a_job_that_has_not_ended_holds_no_quota_after_the_change_of_the_api(
 ) -> None:
     """The stack's Kueue has to release the Workload, while it stops to handle jobs of that kind."""
     before = clone.stack_file.read_text()
-    tally.place(clone)
     left, log = Jobs(clone, old), tmp_path / "up.log"
-    left.ask()
+    left.ask(name=left.named("before"), queue=QUEUE, training={"dataset": "digits", "epochs": 1})
+    clone.up()
+    tally.place(clone)
     name = left.named("left")
     ask_for(left, [name])
     with clone.making("up", log=log) as making:
