@@ -48,8 +48,7 @@ def train(arguments: Sequence[str]) -> int:
 
 
 def take_finished(config: options.Config) -> int:
-    """Make a finished run's model the volume's latest, and print its metrics as if it had just ended. The exit
-    status.
+    """Make a finished run's model the latest, and print its metrics as if it had just ended. The exit status.
 
     Only the first replica does this. Raises options.OptionError if there is no such run, VolumeError.
     """

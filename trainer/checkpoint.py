@@ -110,10 +110,11 @@ def save(folder: Path, progress: Progress, state: dict[str, Any]) -> None:
     """Write the checkpoint and keep the one before it.
 
     Parameters:
-        state: `model`, parameters by name; `buffers`, by name; `numbers`, attributes by name; `optimizer`, nested;
-            `first_examples`, a user's network's outputs for them; `config` and `data`, which a resumed run must
-            share; `machine`, which it must share to write the same file bit for bit  Needs no links, because some
-            volumes have none: after a crash between the two renames, the one before counts.
+        state: `model`, parameters by name; `buffers`, by name; `numbers`, attributes by name; `optimizer`,
+            nested; `first_examples`, the outputs of a user's network for them; `config` and `data`, which a resumed
+            run must share; `machine`, which it must share to write the same file bit for bit
+
+    Needs no links, because some volumes have none: after a crash between the two renames, the one before counts.
     Raises volume.VolumeError.
     """
     content = {"version": VERSION, "progress": asdict(progress), **state}
@@ -289,8 +290,8 @@ def restore(network: nn.Module, state: dict[str, Any]) -> None:
     ]
     if differing:
         raise CheckpointError(
-            f"the checkpoint belongs to another network ({'; '.join(differing)}); use that one again, or give the "
-            "run another name (--run or TRAINER_RUN)"
+            f"the checkpoint belongs to another network ({'; '.join(differing)}); use that network again, or give "
+            "the run another name (--run or TRAINER_RUN)"
         )
     with torch.no_grad():
         for name, value in state["model"].items():

@@ -1,8 +1,8 @@
 """Your own network and data: `--network package.module:Class` and `--data package.module:function`.
 
-A network is an `nn.Module`. `Class` is called with the keyword arguments that its constructor names, among `shape`
-(of one input) and `classes` (their number: one more than the largest target in memory, else what `part.classes` says,
-else 0). A function that returns a module is allowed, and so is a module. It may have, besides `forward`:
+A network is an `nn.Module`. `Class` is called with the keyword arguments that its constructor names: `shape` (of one
+input) and `classes` (their number: one more than the largest target in memory, else that of `part.classes`, else 0).
+A function that returns a module is allowed, and so is a module. It may have, besides `forward`:
 
     loss(outputs, targets) -> (n,)      the loss of each example; without it, cross-entropy of logits (n, classes)
     metric(outputs, targets) -> (n,)    what is averaged and printed as accuracy, finite numbers, more is better;
@@ -14,20 +14,25 @@ else 0). A function that returns a module is allowed, and so is a module. It may
 Every process calls `function`. Of the keyword arguments `folder` (a pathlib.Path, the data directory) and `seed`
 (int) it gets those that it names. It returns two parts, to train on and to test on. Each is one of
 
-    (inputs, targets)       in memory, tensors, NumPy arrays or lists, one example in each row a map-style data set
-    `len(part)` and `part[number] -> (input, target)`; read as it is needed an iterable data set    `len(part)`
-    examples make an epoch; `iter(part)` yields (input, target), the same ones in the same order in every process.
-    `part.set_epoch(epoch)`, if it exists, is called first. For data that does not fit memory and has no numbers. a
-    DataLoader            of a map-style or iterable data set; the trainer uses its `collate_fn` and `drop_last`, and
-    for a map-style data set its sampler and workers. The trainer sets the number of examples in a step. The sampler
-    must give the same numbers when it is asked again; its `set_epoch(epoch)`, if it exists, is called  Inputs reach
-    `forward` unchanged, with one more dimension for the examples. Every replica has to get the same data, and each
-    trains on its share of every step.  `forward`, `loss` and `metric` may call other ranks by torch.distributed in
-    training, if all shares of a step are equal; not in evaluation, because ranks have different numbers of batches.
-    Anything else is refused before training.  The trainer seeds torch, NumPy and Python's `random` again before it
-    calls constructor, function, data set and `forward`: the function at each start, a share of a map-style data set
-    by its place in the epoch and its rank, a stream by the epoch. So a resumed run draws the same numbers. The
-    trainer cannot seed your own generator.
+    (inputs, targets)       in memory, tensors, NumPy arrays or lists, one example in each row
+    a map-style data set    `len(part)` and `part[number] -> (input, target)`; read during the training
+    an iterable data set    `len(part)` examples make an epoch; `iter(part)` yields (input, target), the same ones in
+                            the same order in every process. `part.set_epoch(epoch)`, if it exists, is called first.
+                            For data that does not fit memory and has no numbers.
+    a DataLoader            of a map-style or iterable data set; the trainer uses its `collate_fn` and `drop_last`, and
+                            for a map-style data set its sampler and workers. The trainer sets the number of examples
+                            in a step. The sampler must give the same numbers when it is asked again; its
+                            `set_epoch(epoch)`, if it exists, is called
+
+Inputs reach `forward` unchanged, with one more dimension for the examples. Every replica must get the same data, and
+each trains on its share of every step.
+
+`forward`, `loss` and `metric` may call other ranks by torch.distributed in training, if all shares of a step are equal;
+not in evaluation, because ranks have different numbers of batches. Anything else is refused before training.
+
+The trainer seeds torch, NumPy and Python's `random` before it calls constructor, function, data set and `forward`:
+the function at each start, a share of a map-style data set by its place in the epoch and its rank, a stream by the
+epoch. So a resumed run draws the same numbers. The trainer cannot seed your own generator.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from trainer.evaluation import Metrics
 METRICS = "metrics.jsonl"
 TRACED = 5_000  # parts in a trace: a thousand steps
 CASTAGNOLI = 0x82F63B78  # CRC-32C's polynomial, bits reversed
-MASK = 0xA282EAD8  # TFRecord rotates a checksum and adds this: nobody should take a checksum of a checksum
+MASK = 0xA282EAD8  # TFRecord rotates a checksum and adds this, so that it is no plain checksum
 
 
 def _table() -> list[int]:
