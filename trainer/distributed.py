@@ -88,7 +88,9 @@ class World:
         return value  # type: ignore[return-value]
 
 
-def agree(facts: list[dict[str, Any]], what: str, fix: str = "start all of them alike") -> None:
+def agree(
+    facts: list[dict[str, Any]], what: str, fix: str = "start all replicas with the same options"
+) -> None:
     """Raises SetupError if the facts of a rank differ from rank 0's; it names rank, key and both values."""
     differing = [
         f"{key}: {first} on rank 0, {other.get(key)} on rank {rank}"

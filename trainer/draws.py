@@ -43,7 +43,7 @@ class Draws:
 
 
 def drawn_by(*key: int) -> AbstractContextManager[None]:
-    """Inside, the numbers of torch on the CPU, NumPy and Python depend on `key` alone; after it, not."""
+    """Inside, the numbers of torch on the CPU, NumPy and Python depend on `key` alone; then all continue."""
     return Draws(*key)()
 
 

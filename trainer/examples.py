@@ -401,8 +401,8 @@ def of_loader(loader: Any, which: str) -> tuple[Any, Collate]:
     batches = loader.batch_sampler
     refused = {
         "no batch_size": batches is None,
-        "a batch_sampler of its own": batches is not None and type(batches) is not BatchSampler,
-        "a sampler that shares the examples out, which the trainer does": hasattr(
+        "its own batch_sampler": batches is not None and type(batches) is not BatchSampler,
+        "a sampler that splits the examples over the ranks, which the trainer does": hasattr(
             getattr(batches, "sampler", None), "num_replicas"
         ),
     }

@@ -1,4 +1,4 @@
-"""The command line: every published option under its own name, and what they come to. Standard library only."""
+"""The command line: every published option under its own name, and the run they describe. Standard library only."""
 
 from __future__ import annotations
 

@@ -335,7 +335,7 @@ class Training:
         """The message of a DivergedError about `what`."""
         epoch, step = self.progress.epoch, self.progress.step
         return (
-            f"{what} in epoch {epoch}, step {step}: training has diverged, and the model on the volume stays as it is; "
+            f"{what} in epoch {epoch}, step {step}: training has diverged; the model on the volume is unchanged; "
             "take a smaller --lr, or --clip"
         )
 

@@ -298,7 +298,7 @@ REFUSED = (
     ("Linear", "sparse_rows", (), 1, "examples to train on are sparse tensors; make them dense"),
     ("Linear", "pil", (), 1, "has a Image as its input; make it a tensor"),
     ("Linear", "lengths", (), 1, "examples to train on do not go together"),
-    ("WithOptions", "loaders_of_batches", (), 1, "has a batch_sampler of its own"),
+    ("WithOptions", "loaders_of_batches", (), 1, "has its own batch_sampler"),
     ("WithOptions", "loaders_without_batches", (), 1, "has no batch_size"),
     ("WithOptions", "by_itself", (), 2, "gives other examples each time that it is asked"),
     ("WithOptions", "endless", (), 1, "does not end"),
