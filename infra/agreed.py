@@ -92,6 +92,20 @@ def is_of_record(name: str) -> bool:
 
 # How a job ends, as its conditions say (kubeflow/common's JobConditionType).
 SUCCEEDED, FAILED = "Succeeded", "Failed"
+SUSPENDED = "Suspended"
+
+
+def conditions(job: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The conditions of a PyTorchJob or a TrainJob that hold, the last one last.
+
+    "Suspended" holds only while the specification asks for it. The training-operator keeps this condition on a resumed
+    job until it has created a pod, which a quota may refuse.
+    """
+    spec = job.get("spec") or {}
+    is_asked = spec.get("suspend") or (spec.get("runPolicy") or {}).get("suspend")
+    held = [each for each in (job.get("status") or {}).get("conditions") or [] if each["status"] == "True"]
+    return [each for each in held if is_asked or each["type"] != SUSPENDED]
+
 
 TTL = "ttlSecondsAfterFinished"
 """The property of a run in Pulumi's state whose job leaves when it has finished."""
@@ -110,9 +124,7 @@ def progress(job: Mapping[str, Any]) -> str:
     status = job.get("status") or {}
     told = status.get("trainerStatus") or {}
     percentage, left_s = told.get("progressPercentage"), told.get("estimatedRemainingSeconds")
-    stands = any(
-        each["status"] == "True" for each in status.get("conditions") or []
-    )  # it has ended, or is suspended
+    stands = bool(conditions(job))  # it has ended, or is suspended
     found = [] if percentage is None else [f"{percentage} % done"]
     if left_s is not None and not stands:
         found.append(f"{timedelta(seconds=left_s)} left")

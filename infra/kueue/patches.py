@@ -22,16 +22,24 @@ IMAGE = f"{REPOSITORY}:{vendored.version(PROJECT)}"
 CONTROLLER = "kueue-controller-manager"
 CONFIGURATION, FILE = "kueue-manager-config", "controller_manager_config.yaml"
 CONFIGURATION_DIGEST = "trainstack/kueue-config"
+API = "trainstack/operator-api"
+"""Annotation of Kueue's pod with `operator.api`: another API starts Kueue again."""
+JOBS = (PYTORCHJOB, TRAINJOB)
+"""The kinds of jobs that Kueue handles, whichever API the stack has.
+
+After a change of the API, Kueue still has to release the Workloads of the old API's jobs: a Workload that is never
+released counts against the quota, and keeps the definition of Workloads from being deleted.
+"""
 # A server behind the API server, for lists of what waits: while it is away, no namespace of the cluster can be deleted.
 VISIBILITY, VISIBILITY_GATE = "visibility", "VisibilityOnDemand"
 
 
-def kinds(api: OperatorApi) -> list[JobKind]:
-    """The kinds of jobs that are switched on, where the stack's are of `api`.
+def admitted(api: OperatorApi) -> list[JobKind]:
+    """The kinds of jobs that Kueue's webhooks see in a stack of `api`.
 
-    Kueue waits for an API that the cluster lacks (setupControllers in pkg/controller/jobframework/setup.go). Of
-    TrainJobs it fails when that comes ("setting index on runtimeClass"), and its webhook then refuses each of them. So
-    they are switched on where their definition is there before Kueue.
+    Kueue waits for a definition that the cluster lacks (setupControllers in pkg/controller/jobframework/setup.go). For
+    TrainJobs this fails when the definition comes ("setting index on runtimeClass"), and the webhook then refuses each
+    TrainJob. So a stack of v1 leaves TrainJobs alone, and Kueue starts again with the API.
     """
     return [PYTORCHJOB, *([TRAINJOB] if api is OperatorApi.V2 else [])]
 
@@ -50,10 +58,10 @@ def is_wanted(each: Manifest, bound: set[str]) -> bool:
     )
 
 
-def configuration(upstream: Manifest, jobs: Iterable[JobKind]) -> Manifest:
-    """Kueue's configuration with these kinds of jobs alone."""
+def configuration(upstream: Manifest) -> Manifest:
+    """Kueue's configuration with the kinds of JOBS alone."""
     settings = yaml.safe_load(upstream["data"][FILE])
-    settings["integrations"] = {"frameworks": [f"{each.group}/{each.kind.lower()}" for each in jobs]}
+    settings["integrations"] = {"frameworks": [f"{each.group}/{each.kind.lower()}" for each in JOBS]}
     settings["featureGates"] = {VISIBILITY_GATE: False}
     return {**upstream, "data": {FILE: yaml.safe_dump(settings, sort_keys=False)}}
 
@@ -76,11 +84,12 @@ def webhooks(upstream: Manifest, jobs: Iterable[JobKind]) -> Manifest:
     return {**upstream, "webhooks": [each for each in upstream["webhooks"] if is_ours(each)]}
 
 
-def deployment(upstream: Manifest, configured: Manifest) -> Manifest:
+def deployment(upstream: Manifest, configured: Manifest, api: OperatorApi) -> Manifest:
     """Upstream's Deployment with its release's image, limits, a quick probe, and what `restricted` asks for.
 
     Parameters:
-        configured: the ConfigMap, which Kueue reads once: another one has to start it anew.
+        configured: the ConfigMap. Kueue reads it once, so another one starts Kueue again.
+        api: that of the stack's jobs.
     """
     changed = copy.deepcopy(upstream)
     template = changed["spec"]["template"]
@@ -90,7 +99,7 @@ def deployment(upstream: Manifest, configured: Manifest) -> Manifest:
     del manager["command"], manager["imagePullPolicy"]
     confine(template["spec"])
     digest = hashlib.sha256(configured["data"][FILE].encode()).hexdigest()[:12]
-    template["metadata"]["annotations"] |= {CONFIGURATION_DIGEST: digest}
+    template["metadata"]["annotations"] |= {CONFIGURATION_DIGEST: digest, API: api.value}
     return changed
 
 
@@ -102,13 +111,13 @@ def patched(upstreams: Iterable[Manifest], stack: str, api: OperatorApi) -> list
         stack: the stack's name, for the labels.
         api: that of the stack's jobs.
     """
-    found, jobs = [*upstreams], kinds(api)
+    found, jobs = [*upstreams], admitted(api)
     bound = {each["roleRef"]["name"] for each in found if "roleRef" in each}
     wanted = [each for each in found if is_wanted(each, bound)]
-    (configured,) = [configuration(each, jobs) for each in wanted if each["kind"] == "ConfigMap"]
+    (configured,) = [configuration(each) for each in wanted if each["kind"] == "ConfigMap"]
     by_kind: dict[str, Callable[[Manifest], Manifest]] = {
-        "ConfigMap": lambda each: configuration(each, jobs),
-        "Deployment": lambda each: deployment(each, configured),
+        "ConfigMap": configuration,
+        "Deployment": lambda each: deployment(each, configured, api),
         "MutatingWebhookConfiguration": lambda each: webhooks(each, jobs),
         "Secret": secret,
         "Service": service,

@@ -11,7 +11,7 @@ from infra import agreed
 from infra.objects.job_kinds import PYTORCHJOB
 
 SUCCEEDED, FAILED = ENDS = agreed.SUCCEEDED, agreed.FAILED
-SUSPENDED = "Suspended"
+SUSPENDED = agreed.SUSPENDED
 # A TrainJob's word for it.
 COMPLETE = "Complete"
 # A job in one of these conditions has all the pods that it will get.
@@ -97,8 +97,7 @@ def condition(job: dict[str, Any]) -> tuple[str, str]:
 
     A TrainJob has none while it runs; its Jobs tell whether pods are there.
     """
-    status = job.get("status", {})
-    held = [entry for entry in status.get("conditions") or [] if entry["status"] == "True"]
+    status, held = job.get("status", {}), agreed.conditions(job)
     for name, words in ((SUCCEEDED, (SUCCEEDED, COMPLETE)), (FAILED, (FAILED,))):
         for entry in held:
             if entry["type"] in words:

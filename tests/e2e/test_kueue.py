@@ -142,10 +142,10 @@ def test_the_stack_goes_to_the_other_api_and_back_through_the_queue(clone: Proje
 
 
 @pytest.mark.parametrize(("old", "new"), list(permutations(OperatorApi)))
-def test_a_job_that_has_not_ended_holds_no_quota_after_the_change_of_the_api(
+def test_a_job_of_the_old_api_gives_its_quota_back_when_it_has_ended(
     clone: Project, old: OperatorApi, new: OperatorApi, tmp_path: Path
 ) -> None:
-    """The stack's Kueue has to release the Workload, while it stops to handle jobs of that kind."""
+    """The old job trains on until the new one has ended, and the new one waits for the quota: Kueue handles both."""
     before = clone.stack_file.read_text()
     left, log = Jobs(clone, old), tmp_path / "up.log"
     left.ask(name=left.named("before"), queue=QUEUE, training={"dataset": "digits", "epochs": 1})
@@ -157,6 +157,7 @@ def test_a_job_that_has_not_ended_holds_no_quota_after_the_change_of_the_api(
         until = while_running(making, log)
         until("it has its pods", lambda: len(left.pods(name)) == REPLICAS)
     clone.stack_file.write_text(before)
+    tally.hurry(clone)  # its quota is free when it has ended
     jobs = Jobs(clone, new)
     later = jobs.named("after")
     jobs.ask(name=later, queue=QUEUE, training={"dataset": "digits", "epochs": 1})

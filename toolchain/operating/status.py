@@ -381,9 +381,8 @@ def _job(job: dict[str, Any]) -> tuple[bool, str]:
 
 def job_conditions(job: dict[str, Any]) -> list[str]:
     """The conditions that hold, the last one last, in a PyTorchJob's words."""
-    status = job.get("status") or {}
-    held = [str(each["type"]) for each in status.get("conditions") or [] if each["status"] == "True"]
-    if not held and any(each.get("active") for each in status.get("jobsStatus") or []):
+    held = [str(each["type"]) for each in agreed.conditions(job)]
+    if not held and any(each.get("active") for each in (job.get("status") or {}).get("jobsStatus") or []):
         return ["Running"]
     return ["Succeeded" if name == "Complete" else name for name in held]
 

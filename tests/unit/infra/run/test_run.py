@@ -33,7 +33,8 @@ SPEC = {"pytorchReplicaSpecs": {"Master": {"replicas": 1}}}
 
 def job(*conditions: str, message: str = "") -> dict[str, Any]:
     held = [{"type": each, "status": "True", "message": message} for each in conditions]
-    return {"metadata": {"uid": "u", "resourceVersion": "1"}, "spec": SPEC, "status": {"conditions": held}}
+    spec = {**SPEC, "runPolicy": {"suspend": conditions[-1:] == ("Suspended",)}}
+    return {"metadata": {"uid": "u", "resourceVersion": "1"}, "spec": spec, "status": {"conditions": held}}
 
 
 def pod(name: str = "j-master-0", **state: Any) -> dict[str, Any]:
@@ -620,6 +621,15 @@ def test_a_quota_is_reported_at_once() -> None:
     event = {"reason": "FailedCreatePod", "message": "exceeded quota: team", "lastTimestamp": "1"}
     api = FakeApi([job("Created"), job("Succeeded")], events=[event])
     end(api)
+    assert api.shown[0] == "j: Created; job j: FailedCreatePod: exceeded quota: team"
+
+
+def test_a_quota_is_reported_of_a_job_that_kueue_has_admitted(queues: dict[str, Any]) -> None:
+    """The training-operator leaves the condition Suspended until it has created a pod."""
+    event = {"reason": "FailedCreatePod", "message": "exceeded quota: team", "lastTimestamp": "1"}
+    admitted = {**job("Created", "Suspended"), "spec": {**SPEC, "runPolicy": {"suspend": False}}}
+    api = FakeApi([admitted, job("Succeeded")], events=[event])
+    assert end(api, queue="team-a") == "Succeeded"
     assert api.shown[0] == "j: Created; job j: FailedCreatePod: exceeded quota: team"
 
 

@@ -43,7 +43,7 @@ def trainjob(
         status["jobsStatus"] = [{"name": "node", "active": active, "ready": 0, "succeeded": 0, "failed": 0}]
     return {
         "metadata": {"uid": "u", "resourceVersion": "1"},
-        "spec": {"trainer": {"numNodes": 2}},
+        "spec": {"trainer": {"numNodes": 2}, "suspend": "Suspended" in conditions},
         "status": status,
     }
 

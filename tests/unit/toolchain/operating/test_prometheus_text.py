@@ -33,7 +33,8 @@ def parsed(text: str) -> Samples:
 
 def of_job(*conditions: str, **more: Any) -> Finding:
     metadata = {"namespace": "kubeflow", "creationTimestamp": "2026-11-22T16:00:00Z"}
-    job = live("PyTorchJob", "job", metadata=metadata, status={**condition(*conditions), **more})
+    spec = {"runPolicy": {"suspend": "Suspended" in conditions}}
+    job = live("PyTorchJob", "job", metadata=metadata, spec=spec, status={**condition(*conditions), **more})
     return Finding(Part.JOB, Health.HEALTHY, "", job)
 
 

@@ -213,7 +213,8 @@ def test_a_trainjob_is_told_of_in_the_words_of_a_pytorchjob(
     found: dict[str, Any], said: str, health: Health
 ) -> None:
     others = [each for each in healthy() if each["kind"] != "PyTorchJob"]
-    findings = status.inspect_objects([*others, live("TrainJob", "job", status=found)])
+    spec = {"suspend": said.startswith("Suspended")}
+    findings = status.inspect_objects([*others, live("TrainJob", "job", spec=spec, status=found)])
     (job,) = [each for each in findings if each.what is Part.JOB]
     assert (job.said.endswith(f"/job {said}"), job.health) == (True, health), job.said
 
