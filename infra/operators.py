@@ -250,7 +250,7 @@ def _replaced(deployment: Manifest, images: Mapping[str, str]) -> Manifest:
     return {**deployment, "spec": {**deployment["spec"], "template": template}}
 
 
-def provide(
+def register_all(
     stack: Stack, cluster: Cluster, objects: Mapping[str, list[Manifest]], namespaces: list[pulumi.Resource]
 ) -> Operator:
     """Register them. Returns the last component, which is ready when all are.

@@ -26,7 +26,7 @@ from infra.objects.job_kinds import OF_API
 from infra.objects.kinds import CLAIM, POD, VOLUME, Kind
 from infra.objects.labels import job_of
 from infra.objects.look import NOT_FOUND, ForbiddenError, Look
-from infra.objects.patience import FORBIDDEN, PATIENCE_S, Patience
+from infra.objects.retry import FORBIDDEN, PATIENCE_S, Patience
 from infra.volumes import pods_with_claim
 from storage.manifests import Manifest, Volume
 

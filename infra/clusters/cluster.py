@@ -130,7 +130,7 @@ class ClusterProtocol:
     def ensure_replaceable(self, stack: Stack, held: StackState) -> None:
         """Raises what says why the cluster may not be replaced, before anything is touched."""
 
-    def provide(self, stack: Stack) -> Cluster:
+    def register(self, stack: Stack) -> Cluster:
         """Register the cluster. Raises NotImplementedError for a kind that does not."""
         raise NotImplementedError
 

@@ -185,6 +185,6 @@ def job_key(stack: Stack, name: str) -> str:
     return "job" if len(names) == 1 or stack.matrix or stack.sweep else f"jobs[{names.index(name)}]"
 
 
-def provide(stack: Stack) -> Cluster:
+def register(stack: Stack) -> Cluster:
     """Register the cluster."""
-    return protocol(stack).provide(stack)
+    return protocol(stack).register(stack)

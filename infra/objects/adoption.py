@@ -130,7 +130,7 @@ def refuse_others(found: Survey, stack: str) -> None:
     )
 
 
-def hand_over(
+def report_lost(
     found: Survey, ownership: Ownership, stack: str, environment: Mapping[str, str] = os.environ
 ) -> bool:
     """Tell `make up` which objects its state has lost. True where only the cluster is to be registered first.

@@ -18,7 +18,7 @@ from kubernetes.client.exceptions import ApiException
 from infra.objects.api import ApiAddress
 from infra.objects.cluster_api import ClusterApi
 from infra.objects.kinds import Kind
-from infra.objects.patience import FORBIDDEN, STARTING_S, is_transient
+from infra.objects.retry import FORBIDDEN, STARTING_S, is_transient
 from storage.manifests import Manifest
 
 ANSWER_S = 30

@@ -20,7 +20,7 @@ from infra.agreed import ProgramError
 from infra.objects.api import ApiAddress
 from infra.objects.cluster_api import ClusterApi
 from infra.objects.kinds import Kind
-from infra.objects.patience import FORBIDDEN, STARTING_S, Patience, T, UnreachableError, brief, is_transient
+from infra.objects.retry import FORBIDDEN, STARTING_S, Patience, T, UnreachableError, brief, is_transient
 from storage.manifests import Manifest
 
 ANSWER_S = 10.0

@@ -18,7 +18,7 @@ from pulumi.dynamic import CreateResult, ReadResult, Resource
 from infra import paths
 from infra.atomic_file import replacing
 from infra.dynamic import ADDRESS, Props, Provider, missing, plain_props, show
-from infra.objects.patience import Patience
+from infra.objects.retry import Patience
 from infra.run.reader_pod import MountedClaim, ReadError, put, read_first, read_folder, running
 
 SENT_WAIT = "60s"

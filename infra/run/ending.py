@@ -26,7 +26,7 @@ from infra import agreed
 from infra.dynamic import ADDRESS, Props, Provider, plain_props, show
 from infra.objects.api import ApiAddress
 from infra.objects.job_kinds import TRAINJOB
-from infra.objects.patience import UnreachableError, brief
+from infra.objects.retry import UnreachableError, brief
 from infra.run import job_status
 from infra.run.job_api import TrainJobApi
 

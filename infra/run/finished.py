@@ -19,7 +19,7 @@ from infra.config import Stack
 from infra.objects.job_kinds import OF_API, TRAINJOB
 from infra.objects.look import Look
 from infra.objects.manifest import title
-from infra.objects.patience import Patience, UnreachableError, brief
+from infra.objects.retry import Patience, UnreachableError, brief
 from infra.objects.stack_state import StackState
 from infra.run import job_status
 from infra.run.job_api import TrainJobApi

@@ -18,7 +18,7 @@ from infra.objects.informer import ANSWER_S, Informer, Selection, shared
 from infra.objects.job_kinds import JOBSET, PYTORCHJOB, TRAINJOB, JobKind
 from infra.objects.kinds import EVENT, JOB, POD, Kind
 from infra.objects.labels import RUN
-from infra.objects.patience import Patience, T, UnreachableError
+from infra.objects.retry import Patience, T, UnreachableError
 from infra.run import job_status
 from storage.manifests import Manifest
 

@@ -15,7 +15,7 @@ from typing import Any
 from kubernetes.client.exceptions import ApiException
 
 from infra import agreed
-from infra.objects.patience import is_transient
+from infra.objects.retry import is_transient
 from infra.run import job_status
 from infra.run.job_api import LAST_LINES, JobApi, last_state
 from infra.run.metrics import is_progress

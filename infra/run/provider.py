@@ -14,7 +14,7 @@ from infra import agreed
 from infra.dynamic import ADDRESS, Props, Provider, missing, plain_props, show
 from infra.objects.api import ApiAddress
 from infra.objects.job_kinds import NAMES, PYTORCHJOB, JobKind
-from infra.objects.patience import UnreachableError
+from infra.objects.retry import UnreachableError
 from infra.process import CommandError
 from infra.run import job_status
 from infra.run.copy import CopyError, send

@@ -12,8 +12,8 @@ from typing import IO, Any
 
 from infra.objects.api import ApiAddress
 from infra.objects.labels import MANAGED_BY
-from infra.objects.patience import Patience
 from infra.objects.pod_security import restricted_container
+from infra.objects.retry import Patience
 from infra.process import CommandError, environment, output
 from storage.manifests import Manifest
 

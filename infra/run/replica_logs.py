@@ -11,7 +11,7 @@ from typing import Any
 from kubernetes.client.exceptions import ApiException
 
 from infra.objects.job_kinds import TRAINJOB
-from infra.objects.patience import FORBIDDEN, UnreachableError, brief
+from infra.objects.retry import FORBIDDEN, UnreachableError, brief
 from infra.run import job_status
 from infra.run.job_api import LOG_PATIENCE_S, JobApi
 from infra.run.log_follower import LogLine, log_lines

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from infra import agreed, paths
 from infra.dynamic import Props
-from infra.objects.patience import Patience, UnreachableError
+from infra.objects.retry import Patience, UnreachableError
 from infra.process import CommandError
 from infra.run.log_follower import LogFollower
 from infra.run.metrics import journal_metrics, metrics, printed_metrics

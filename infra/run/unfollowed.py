@@ -17,7 +17,7 @@ from infra.config import Stack
 from infra.config.sweep_trials import FOLDER, MODEL_DIR
 from infra.objects.api import ApiAddress
 from infra.objects.job_kinds import NAMES
-from infra.objects.patience import Patience, UnreachableError, brief
+from infra.objects.retry import Patience, UnreachableError, brief
 from infra.run import record
 from infra.run.job_api import api_of
 from infra.run.record import Record

@@ -12,7 +12,7 @@ from kubernetes.client.exceptions import ApiException
 
 from infra import agreed
 from infra.objects.job_kinds import LOCAL_QUEUE
-from infra.objects.patience import is_transient
+from infra.objects.retry import is_transient
 from infra.run import job_status
 from infra.run.job_api import JobApi, JobGoneError
 from infra.run.job_status import Trouble

@@ -20,7 +20,7 @@ from infra.dynamic import ADDRESS, Props, Provider, changed, plain_props, show
 from infra.job import helper_pods
 from infra.job.context import context
 from infra.job.run_id import run_id
-from infra.objects.patience import brief
+from infra.objects.retry import brief
 from infra.run.reader_pod import MountedClaim
 from infra.shared_folder.probe import NotSharedError, Placement, Probe
 
@@ -84,7 +84,7 @@ class SharedFolder(Resource, module="trainstack", name="SharedFolder"):
         super().__init__(SharedFolderProvider(), name, props, opts)
 
 
-def provide(
+def register(
     stack: Stack,
     cluster: Cluster,
     image: pulumi.Output[str],

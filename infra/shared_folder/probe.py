@@ -20,7 +20,7 @@ from infra.config.job import JobConfig
 from infra.objects.cluster_api import ClusterApi
 from infra.objects.kinds import NODE, POD
 from infra.objects.manifest import Manifest
-from infra.objects.patience import Patience
+from infra.objects.retry import Patience
 from infra.run import reader_pod
 from infra.run.reader_pod import DEADLINE_S, NAME_PREFIX, MountedClaim
 

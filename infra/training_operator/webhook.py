@@ -15,8 +15,8 @@ from infra.objects.api import ApiAddress
 from infra.objects.cluster_api import ClusterApi
 from infra.objects.job_kinds import FLAVOR, JOBSET, KUEUE, PYTORCHJOB, RUNTIME, TRAINJOB
 from infra.objects.kinds import Kind
-from infra.objects.patience import Patience
 from infra.objects.pod_security import restricted_container
+from infra.objects.retry import Patience
 
 WAIT_S = 180
 PAUSE_S = 0.5

@@ -61,7 +61,7 @@ class ExistingClusters(ClusterProtocol):
     def reach(self, stack: Stack, asked: Look, is_preview: bool) -> None:
         ensure_named(stack.file, stack.cluster, asked)
 
-    def provide(self, stack: Stack) -> Cluster:
+    def register(self, stack: Stack) -> Cluster:
         return Existing(stack=stack).cluster
 
 

@@ -179,7 +179,7 @@ class KindClusters(ClusterProtocol):
     def ensure_replaceable(self, stack: Stack, held: StackState) -> None:
         ensure_replaceable(stack, held)
 
-    def provide(self, stack: Stack) -> Cluster:
+    def register(self, stack: Stack) -> Cluster:
         return Kind(stack=stack).cluster
 
     def owns(self, name: str) -> bool:

@@ -216,7 +216,7 @@ class LinkedFolder(Resource, module="trainstack", name="LinkedFolder"):
         super().__init__(LinkedFolderProvider(), name, props, opts)
 
 
-def provide(stack: Stack, found: Mapping[str, str]) -> list[pulumi.Resource]:
+def register(stack: Stack, found: Mapping[str, str]) -> list[pulumi.Resource]:
     """Register what the volumes of folders of this machine wait for. `found`: what `contents` returns."""
     return [
         LinkedFolder(

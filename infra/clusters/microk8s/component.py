@@ -73,7 +73,7 @@ class MicroK8sClusters(ClusterProtocol):
     def reach(self, stack: Stack, asked: Look, is_preview: bool) -> None:
         installation.reach(stack.cluster_name, may_start=not is_preview)
 
-    def provide(self, stack: Stack) -> Cluster:
+    def register(self, stack: Stack) -> Cluster:
         return MicroK8s(stack=stack).cluster
 
     def owns(self, name: str) -> bool:

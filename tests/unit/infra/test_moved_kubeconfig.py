@@ -14,7 +14,7 @@ from pulumi.dynamic import ResourceProvider
 from infra import agreed, stack_plan
 from infra.clusters.discovery import ClusterContents
 from infra.objects.api import ApiAddress
-from infra.objects.patience import Patience
+from infra.objects.retry import Patience
 from infra.run import provider
 from infra.run.ending import EndingProvider
 from tests.unit.infra import samples

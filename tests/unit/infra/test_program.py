@@ -306,7 +306,7 @@ def test_a_cluster_that_is_not_ours_ends_it_with_a_sentence(
     def refuse(*asked: object) -> None:
         raise error
 
-    monkeypatch.setattr(selection, "provide", refuse)
+    monkeypatch.setattr(selection, "register", refuse)
     configured(job=JOB)
     with pytest.raises(pulumi.RunError, match=str(error)):
         run_program()

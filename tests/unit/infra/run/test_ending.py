@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from infra import agreed
-from infra.objects.patience import UnreachableError
+from infra.objects.retry import UnreachableError
 from infra.run import ending
 from infra.run.ending import EndingProvider
 from infra.run.job_api import TrainJobApi

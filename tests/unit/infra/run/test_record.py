@@ -16,7 +16,7 @@ from infra import agreed
 from infra.job.pod import TAKES
 from infra.objects.api import ApiAddress
 from infra.objects.job_kinds import OF_API, PYTORCHJOB, JobKind
-from infra.objects.patience import UnreachableError
+from infra.objects.retry import UnreachableError
 from infra.process import CommandError
 from infra.run import provider, record, replica_logs
 from infra.run.copy import CopyError
@@ -170,7 +170,7 @@ def run(tmp_path: Path) -> Path:
 def follow(monkeypatch: pytest.MonkeyPatch, run: Path) -> Follow:
     """Waits for a cluster's job; returns what was shown, which ends with its error's text where there is one."""
     monkeypatch.setattr(replica_logs, "LOG_PATIENCE_S", 0)
-    monkeypatch.setattr("infra.objects.patience.PAUSE_S", 0)
+    monkeypatch.setattr("infra.objects.retry.PAUSE_S", 0)
 
     def followed(cluster: Cluster, model: str | None = None) -> list[str]:
         shown: list[str] = []

@@ -19,7 +19,7 @@ from kubernetes.config import ConfigException
 
 from infra import agreed
 from infra.objects.api import ApiAddress
-from infra.objects.patience import STARTING_S, Patience, UnreachableError
+from infra.objects.retry import STARTING_S, Patience, UnreachableError
 from infra.run import job_status, provider, result, waiting
 from infra.run.job_api import JobApi
 from infra.run.log_follower import failure_lines
