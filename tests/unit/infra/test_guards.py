@@ -299,7 +299,7 @@ def test_a_right_that_is_missing_is_named_once_the_server_is_back(
             server.fault = missing
             with pytest.raises(UnknownError, match="this user may not ") as raised:
                 guard(look(limit_s=PATIENT_S))
-            assert "fix: have the right given" in str(raised.value) or name.endswith(".users")
+            assert "fix: ask an administrator for this right" in str(raised.value) or name.endswith(".users")
             assert not missing.left
             assert missing.asked <= 3, "a guard may ask twice"
 
