@@ -36,7 +36,7 @@ class Object(pulumi.CustomResource):
         fields: tuple[str, ...] = ("spec",),
         opts: pulumi.ResourceOptions,
     ) -> None:
-        """`fields`: the top-level keys besides apiVersion, kind and metadata, for a `manifest` that is not yet known."""
+        """`fields`: top-level keys besides apiVersion, kind and metadata, for a `manifest` that is not known yet."""
         # In a mapping, a preview shows the known values beside the unknown ones.
         props: dict[str, Any] = {key: manifest[key] for key in ("metadata", *fields)}
         token = f"kubernetes:{_group(api_version)}:{kind}"

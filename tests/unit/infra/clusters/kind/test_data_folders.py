@@ -125,7 +125,7 @@ def test_a_full_disk_is_told_and_the_next_call_goes_on(
 
     with monkeypatch.context() as patch:
         patch.setattr(data_folders, "_link_or_copy", full)
-        with pytest.raises(DataFolderError, match=r"(?s)No space left on device.*fix: make room"):
+        with pytest.raises(DataFolderError, match=r"(?s)No space left on device.*fix: free space"):
             fill(source, target)
     assert not list(tmp_path.glob("*.part"))
     fill(source, target)
@@ -222,7 +222,7 @@ def test_a_folder_that_cannot_be_read_is_refused(source: Path, monkeypatch: pyte
     monkeypatch.setattr(os, "scandir", closed)
     told = refused(source)
     assert "Permission denied" in told
-    assert "fix: let this user read it: chmod -R a+rX" in told
+    assert "fix: make it readable: chmod -R a+rX" in told
 
 
 def test_the_resource_fills_finds_and_removes_its_folder(source: Path, clone: Path) -> None:
