@@ -126,7 +126,7 @@ def test_a_trainjob_is_deleted_all_the_same(
     tmp_path: Path, text: str | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     EndingProvider().delete("u", PROPS | kubeconfig(tmp_path, text))
-    assert "it is deleted without being suspended first" in capsys.readouterr().out
+    assert "cannot be suspended before its deletion" in capsys.readouterr().out
 
 
 @UNUSABLE

@@ -422,7 +422,7 @@ def test_the_record_of_a_run_elsewhere_goes_to_its_volume_too(
     files = ["j-master-0.log", agreed.PRINTED, agreed.RECORD, agreed.TIMELINE]
     assert sent == [("c", "j-1", "own.pt", files, outcome == "Succeeded")], "once: its end was known then"
     assert told(run)["outcome"] == outcome
-    assert ("alone, and not on the volume" in capsys.readouterr().out) is (error is not None)
+    assert ("the volume cannot be written" in capsys.readouterr().out) is (error is not None)
 
 
 def test_a_record_that_somebody_else_has_ended_goes_to_the_volume_once(
@@ -474,7 +474,7 @@ def test_a_log_that_cannot_be_read_costs_at_most_a_sentence(
     logs = dict.fromkeys(names(kind), status)
     pods = [pod(kind, each, state=ended(1)) for each in names(kind)]
     shown = follow(ending(kind, "Failed", pods, logs))
-    assert len([each for each in shown if "the logs of its pods are not kept: 403" in each]) == said
+    assert len([each for each in shown if "the logs of its pods cannot be read: 403" in each]) == said
     assert told(run)["outcome"] == "Failed"
 
 
@@ -486,7 +486,7 @@ def test_a_folder_that_cannot_be_written_is_said_once(
     moments = [Moment(job(PYTORCHJOB, *how), []) for how in ((), ("Succeeded",))]
     monkeypatch.setattr(record, "KEEP_EVERY_S", 0)
     shown = follow(Cluster(PYTORCHJOB, moments))
-    assert len([each for each in shown if "its record is not kept" in each]) == 1
+    assert len([each for each in shown if "its record cannot be written" in each]) == 1
 
 
 def test_a_file_of_the_programs_own_stays(follow: Follow, run: Path) -> None:
