@@ -131,7 +131,7 @@ class ClusterProtocol:
         """Raises an error if the cluster may not be replaced. Nothing was touched then."""
 
     def register(self, stack: Stack) -> Cluster:
-        """Register the cluster. Each kind overrides this method."""
+        """Register the cluster. Raises NotImplementedError for a kind without this method."""
         raise NotImplementedError
 
     def owns(self, name: str) -> bool:

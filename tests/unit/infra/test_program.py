@@ -183,7 +183,7 @@ def test_a_finished_cluster_that_the_state_lacks_is_refused_before_anything_is_r
         return
     known = OWNER_ID if held else "<owner>"
     with pytest.raises(
-        pulumi.RunError, match=f"(?s)trainstack-dev is there.*namespaces/precious.*ADOPT={known}"
+        pulumi.RunError, match=f"(?s)trainstack-dev exists.*namespaces/precious.*ADOPT={known}"
     ):
         run_program()
     assert recorder.registered == []

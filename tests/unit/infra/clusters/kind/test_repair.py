@@ -152,7 +152,9 @@ class TestBeforePulumi:
 
     def test_a_cluster_of_another_clone_is_refused(self, engine: Engine) -> None:
         engine.nodes = [node("c-control-plane", Path("/another/clone/c.json"))]
-        with pytest.raises(ownership.ForeignClusterError, match="a kind cluster named c that this clone"):
+        with pytest.raises(
+            ownership.ForeignClusterError, match="a kind cluster named c exists that this clone"
+        ):
             selection.repair("c", print)
         assert engine.nodes, "it is left alone"
 
