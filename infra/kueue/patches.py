@@ -1,4 +1,4 @@
-"""What we change in upstream's objects, one pure function each. They stay in upstream's namespace."""
+"""Our changes of upstream's objects, one pure function each. The objects stay in upstream's namespace."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ IMAGE = f"{REPOSITORY}:{vendored.version(PROJECT)}"
 CONTROLLER = "kueue-controller-manager"
 CONFIGURATION, FILE = "kueue-manager-config", "controller_manager_config.yaml"
 CONFIGURATION_DIGEST = "trainstack/kueue-config"
-# A server behind the API server, for lists of what waits: while it is away, no namespace of the cluster can be deleted.
+# A server behind the API server that lists waiting jobs: while it is away, no namespace of the cluster can be deleted.
 VISIBILITY, VISIBILITY_GATE = "visibility", "VisibilityOnDemand"
 
 
 def kinds(api: OperatorApi) -> list[JobKind]:
-    """The kinds of jobs that are switched on, where the stack's are of `api`.
+    """The kinds of jobs that Kueue manages, for a stack of `api`.
 
-    Kueue waits for an API that the cluster lacks (setupControllers in pkg/controller/jobframework/setup.go). Of
-    TrainJobs it fails when that comes ("setting index on runtimeClass"), and its webhook then refuses each of them. So
-    they are switched on where their definition is there before Kueue.
+    Kueue waits for a kind that the cluster lacks (setupControllers in pkg/controller/jobframework/setup.go). If
+    TrainJobs are defined later, Kueue fails ("setting index on runtimeClass"), and its webhook then refuses each
+    TrainJob. So TrainJobs are enabled only if their definition exists before Kueue starts.
     """
     return [PYTORCHJOB, *([TRAINJOB] if api is OperatorApi.V2 else [])]
 
 
 def is_wanted(each: Manifest, bound: set[str]) -> bool:
-    """Whether the stack registers an object: no roles for users, and nothing for the server of VISIBILITY.
+    """Whether the stack registers an object: no roles for users, and no objects for the server of VISIBILITY.
 
     Parameters:
-        bound: names of the roles that Kueue itself is bound to.
+        bound: names of Kueue's own roles.
     """
     name, kind = each["metadata"]["name"], each["kind"]
     return (
@@ -51,7 +51,7 @@ def is_wanted(each: Manifest, bound: set[str]) -> bool:
 
 
 def configuration(upstream: Manifest, jobs: Iterable[JobKind]) -> Manifest:
-    """Kueue's configuration with these kinds of jobs alone."""
+    """Kueue's configuration with only these kinds of jobs."""
     settings = yaml.safe_load(upstream["data"][FILE])
     settings["integrations"] = {"frameworks": [f"{each.group}/{each.kind.lower()}" for each in jobs]}
     settings["featureGates"] = {VISIBILITY_GATE: False}
@@ -61,7 +61,7 @@ def configuration(upstream: Manifest, jobs: Iterable[JobKind]) -> Manifest:
 def webhooks(upstream: Manifest, jobs: Iterable[JobKind]) -> Manifest:
     """The webhooks of Kueue's own kinds and of these kinds of jobs.
 
-    Upstream's others are asked about each pod and Deployment of the cluster, of which none is made while Kueue is away.
+    Upstream has more webhooks, for each pod and Deployment of the cluster: while Kueue is away, none could be created.
     """
     known = {(each.group, each.plural) for each in jobs}
 
@@ -80,7 +80,7 @@ def deployment(upstream: Manifest, configured: Manifest) -> Manifest:
     """Upstream's Deployment with its release's image, limits, a quick probe, and what `restricted` asks for.
 
     Parameters:
-        configured: the ConfigMap, which Kueue reads once: another one has to start it anew.
+        configured: the ConfigMap. Kueue reads it once, so a change has to restart Kueue.
     """
     changed = copy.deepcopy(upstream)
     template = changed["spec"]["template"]
@@ -95,12 +95,12 @@ def deployment(upstream: Manifest, configured: Manifest) -> Manifest:
 
 
 def patched(upstreams: Iterable[Manifest], stack: str, api: OperatorApi) -> list[Manifest]:
-    """The objects to register for `stack`, the CRDs first. The namespace is not among them: it outlives them.
+    """The objects to register for `stack`, CRDs first, without the namespace, which outlives them.
 
     Parameters:
         upstreams: Kueue's objects.
         stack: the stack's name, for the labels.
-        api: that of the stack's jobs.
+        api: the API of the stack's jobs.
     """
     found, jobs = [*upstreams], kinds(api)
     bound = {each["roleRef"]["name"] for each in found if "roleRef" in each}

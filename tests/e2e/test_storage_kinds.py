@@ -66,7 +66,7 @@ def left(project: Project) -> list[str]:
 
 
 def test_nodes_that_share_the_models_folder_pass(project: Project, up: dict[str, str]) -> None:
-    assert f"looking whether 2 nodes see one folder: {', '.join(nodes(project))}" in logged(project)
+    assert f"checking whether 2 nodes have the same folder: {', '.join(nodes(project))}" in logged(project)
     assert (project.models / "mnist_cnn.pt").stat().st_size > 1_000_000
     assert list(project.models.glob(".trainstack-shared-*")) == [], "the file of the look is gone"
     assert left(project) == []

@@ -115,7 +115,7 @@ def test_each_pod_of_each_controller_counts(number: int, replicas: int) -> None:
 
 
 def test_a_ratio_below_a_jobs_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"(?s)memoryRatio = 3.*limit is 2Gi and whose request 512Mi"):
+    with pytest.raises(ConfigError, match=r"(?s)memoryRatio = 3.*limit is 2Gi, its request 512Mi"):
         namespace_limits.manifests(stack(cluster={"limitRange": {"memoryRatio": 3}}))
 
 

@@ -106,7 +106,7 @@ def test_a_refusal_is_said_and_the_deletion_goes_on(
     delete()
     said = capsys.readouterr().out.splitlines()
     assert [line.partition(": ")[2].rpartition(": ")[0] for line in said] == [
-        "cannot be suspended before its deletion"
+        "the job cannot be suspended before its deletion"
     ] * 2
     assert "403" in said[0]
     assert said[1].endswith("no answer")

@@ -494,7 +494,7 @@ def test_a_file_of_the_programs_own_stays(follow: Follow, run: Path) -> None:
     (run / agreed.RECORD).write_text('{"lr": 1}')
     shown = follow(ending(PYTORCHJOB, "Succeeded"))
     assert (run / agreed.RECORD).read_text() == '{"lr": 1}'
-    assert "the program's own" in "\n".join(shown)
+    assert "belongs to your program" in "\n".join(shown)
 
 
 def test_of_a_long_log_the_end_is_kept(follow: Follow, monkeypatch: pytest.MonkeyPatch, run: Path) -> None:
