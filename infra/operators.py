@@ -205,10 +205,10 @@ class Operator(pulumi.ComponentResource):
         """Register objects of the controllers' kinds, one after the other, once the webhooks answer."""
         for each in objects:
             field = quotas.IMMUTABLE.get(each["kind"])
-            anew = pulumi.ResourceOptions(
+            replacing = pulumi.ResourceOptions(
                 replace_on_changes=[field] if field else None, delete_before_replace=True if field else None
             )
-            opts = pulumi.ResourceOptions.merge(self.cluster.options(self, [*self.ready]), anew)
+            opts = pulumi.ResourceOptions.merge(self.cluster.options(self, [*self.ready]), replacing)
             self.ready.append(register(each, opts))
 
     def _register(

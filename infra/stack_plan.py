@@ -77,7 +77,7 @@ class Planned:
     options: pulumi.ResourceOptions = field(default_factory=pulumi.ResourceOptions)
 
 
-def anew(*keys: str) -> pulumi.ResourceOptions:
+def replaced_by(*keys: str) -> pulumi.ResourceOptions:
     """A change of `keys` replaces the object: the old one is deleted first."""
     return pulumi.ResourceOptions(replace_on_changes=[*keys], delete_before_replace=True)
 
@@ -147,7 +147,11 @@ def _volumes(stack: Stack) -> Iterator[Planned]:
             # A claim that is created before its volume is bound up to 15 s later, at the binder's next round.
             there = (title(volume),)
             yield Planned(
-                manifest=claim, phase=VOLUMES, after=after + there, delete_before=there, options=anew("spec")
+                manifest=claim,
+                phase=VOLUMES,
+                after=after + there,
+                delete_before=there,
+                options=replaced_by("spec"),
             )
         elif isinstance(each, ProvisionedClaim):
             kept = pulumi.ResourceOptions(retain_on_delete=True)
@@ -179,7 +183,7 @@ def _preparation(stack: Stack, image: str) -> Planned:
         after=(VOLUMES,),
         delete_before=_claims([volumes.models(stack)]),
         image=image,
-        options=anew("spec"),
+        options=replaced_by("spec"),
     )
 
 
@@ -195,7 +199,7 @@ def _job(stack: Stack, place: int, given: JobContext, queued: Mapping[str, str])
     delete_before = _claims(volumes.volumes(stack))
     if job.encrypted:
         hidden, data = secret.manifest(job, stack.cluster.namespace), secret.data(job)
-        yield Planned(manifest=hidden, phase=phase, after=after, secret=data, options=anew("data"))
+        yield Planned(manifest=hidden, phase=phase, after=after, secret=data, options=replaced_by("data"))
         delete_before += (title(hidden),)
     *runtimes, wanted = job_objects(job, given)
     for each in runtimes:
@@ -205,10 +209,10 @@ def _job(stack: Stack, place: int, given: JobContext, queued: Mapping[str, str])
             after=after,
             delete_before=delete_before,
             image=image,
-            options=anew("spec"),
+            options=replaced_by("spec"),
         )
         delete_before, image = (title(each),), ""
-    options = pulumi.ResourceOptions.merge(anew("spec"), queue.options(wanted, queued))
+    options = pulumi.ResourceOptions.merge(replaced_by("spec"), queue.options(wanted, queued))
     yield Planned(
         manifest=wanted,
         phase=phase,

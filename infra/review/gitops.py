@@ -67,7 +67,7 @@ def obstacle(stack: Stack) -> str | None:
     for job in stack.jobs:
         longest = name_length(stack.operator.api, job) - len("-") - DIGITS
         if job.run_policy.ttl_seconds_after_finished is not None:
-            return f"job {job.name} has ttlSecondsAfterFinished: an engine would make it anew each time it vanishes"
+            return f"job {job.name} has ttlSecondsAfterFinished: an engine would create the deleted job again and again"
         if len(job.name) > longest:
             return f"the name of job {job.name} is longer than {longest} characters: a run's id would not fit behind it"
     return None

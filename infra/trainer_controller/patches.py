@@ -1,4 +1,4 @@
-"""What we change in upstream's objects, one pure function each."""
+"""Our changes of upstream's objects, one pure function each."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def deployment(upstream: Manifest, operator: OperatorConfig, reports: bool) -> M
     if changed["metadata"]["name"] == TRAINER:
         if reports:
             pod["terminationGracePeriodSeconds"] = REPORTS_END_S
-        # Other ones start it anew.
+        # A change restarts it.
         read = {
             SETTINGS_READ: " ".join(f"{key}={value}" for key, value in throughput(operator).items()),
         }

@@ -120,7 +120,7 @@ def deployment(
     """
     changed = copy.deepcopy(upstream)
     template = changed["spec"]["template"]
-    # The operator reads the template once: another one has to start it anew.
+    # The operator reads the template once, so a change has to restart it.
     digest = hashlib.sha256(INIT_CONTAINER.encode()).hexdigest()[:12]
     annotations = template["metadata"].get("annotations") or {}
     template["metadata"]["annotations"] = {**annotations, TEMPLATE_DIGEST: digest}
@@ -186,7 +186,7 @@ def secret(manifest: Manifest) -> Manifest:
 
 
 def moved(manifest: Manifest, namespace: str) -> Manifest:
-    """`manifest` in `namespace`, whatever it refers to there included.
+    """`manifest` in `namespace`, with all its references to objects there.
 
     The operator itself reads its namespace from its pod (getOperatorNamespace in pkg/cert/cert.go).
     """
