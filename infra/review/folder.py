@@ -72,7 +72,7 @@ def has_objects(name: str) -> bool:
 
 
 def definitions(stack: Stack, root: Path = paths.ROOT) -> dict[str, str]:
-    """Path below `root`, a clone -> contents, of upstream's definitions that `stack` brings where nobody else has."""
+    """Path below `root`, a clone -> contents, of upstream's definitions that `stack` installs if nobody else has."""
     found = [
         file
         for project in projects_of(stack)
@@ -91,7 +91,7 @@ def write(root: Path, stack: str, contents: Mapping[str, str]) -> None:
 
 
 def stale(root: Path, stack: str, contents: Mapping[str, str]) -> str:
-    """The difference between `root` and what it should hold for `stack`, empty when there is none."""
+    """The difference between the files of `stack` below `root` and `contents`; empty if they are equal."""
     there = on_disk(root, stack)
     lines: list[str] = []
     for name in sorted({*there, *contents}):

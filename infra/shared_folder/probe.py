@@ -87,16 +87,17 @@ class Probe:
         name, file = f"{NAME_PREFIX}{mark}", f"{FILE_PREFIX}{mark}"
         wrote = self._follow({first: writer(f"{name}-0", self.volume, first, file)}, _is_ready)[first]
         if not _is_ready(wrote):
-            raise NotSharedError(f"node {first} cannot tell: {_why_not(wrote)}")
+            raise NotSharedError(f"node {first} gave no answer: {_why_not(wrote)}")
         readers = {
             node: reader(f"{name}-{place}", self.volume, node, file)
             for place, node in enumerate(others, start=1)
         }
         read = self._follow(readers, _has_ended)
         other = [node for node, pod in read.items() if _exit_code(pod) == NOT_SEEN]
-        found = [f"another folder than on node {first} is there on {_listed(other)}"] if other else []
+        have = "have" if len(other) > 1 else "has"
+        found = [f"{_listed(other)} {have} another folder than node {first}"] if other else []
         silent = {node: pod for node, pod in read.items() if _exit_code(pod) not in (SEEN, NOT_SEEN)}
-        found += [f"node {node} cannot tell: {_why_not(pod)}" for node, pod in silent.items()]
+        found += [f"node {node} gave no answer: {_why_not(pod)}" for node, pod in silent.items()]
         if found:
             raise NotSharedError("; ".join(found))
 

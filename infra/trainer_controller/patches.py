@@ -47,7 +47,7 @@ REPORTS_GATE, REPORTS_PORT = "TrainJobStatus", 10443
 """The feature gate of reports of how far a TrainJob is, and the port that takes them, of the pod and of the Service."""
 REPORTS_END_S = 5
 """Seconds until a trainer that takes reports is killed. It never ends by itself, and the next one waits for its lease:
-`Start` in pkg/statusserver/server.go of Kubeflow Trainer 2.3.0 waits for a channel that nobody closes."""
+`Start` in pkg/statusserver/server.go of Kubeflow Trainer 2.3.0 waits for a channel that is never closed."""
 
 
 def additions() -> list[Manifest]:

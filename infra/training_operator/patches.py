@@ -70,12 +70,12 @@ DEFAULTS: dict[str, Manifest] = {"Deployment": {"replicas": 1}, "Service": {"typ
 
 
 def throughput(operator: OperatorConfig) -> dict[str, int]:
-    """The keys of THROUGHPUT_FLAGS that the stack file has, with their values."""
+    """The stack file's keys of THROUGHPUT_FLAGS, with their values."""
     return {key: value for key in THROUGHPUT_FLAGS if (value := getattr(operator, key)) is not None}
 
 
 def throughput_flags(operator: OperatorConfig) -> list[str]:
-    """The training-operator's arguments for what is given."""
+    """The training-operator's arguments for these keys."""
     return [f"{THROUGHPUT_FLAGS[key]}={value}" for key, value in throughput(operator).items()]
 
 
@@ -113,7 +113,7 @@ def deployment(
     """Upstream's Deployment with limits, a quick readiness probe, and what Pod Security's `restricted` asks for.
 
     Parameters:
-        upstream: the Deployment as upstream has it.
+        upstream: upstream's Deployment.
         image: the operator's image; None keeps upstream's.
         init_image: the image of the workers' init container.
         flags: the operator's further arguments.
@@ -159,13 +159,13 @@ def confine(pod: dict[str, Any]) -> None:
 
 
 def explicit(manifest: Manifest) -> Manifest:
-    """`manifest` with the fields that upstream leaves to the API server: an update sets right what it names, only."""
+    """`manifest` with fields that upstream leaves to the API server: an update corrects only fields that it names."""
     defaults = DEFAULTS.get(manifest["kind"])
     return {**manifest, "spec": {**defaults, **manifest["spec"]}} if defaults else manifest
 
 
 def labelled(manifest: Manifest, stack: str) -> Manifest:
-    """`manifest` with the labels of what `stack` owns."""
+    """`manifest` with the labels of `stack`."""
     metadata = manifest["metadata"]
     return {
         **manifest,
@@ -174,14 +174,14 @@ def labelled(manifest: Manifest, stack: str) -> Manifest:
 
 
 def service(manifest: Manifest) -> Manifest:
-    """The Service without Pulumi's wait for endpoints: the Deployment and the webhook's answer are waited for."""
+    """The Service without Pulumi's wait for endpoints: we wait for the Deployment and the webhook's answer."""
     metadata = manifest["metadata"]
     annotations = {**metadata.get("annotations", {}), **SKIP_AWAIT}
     return {**manifest, "metadata": {**metadata, "annotations": annotations}}
 
 
 def secret(manifest: Manifest) -> Manifest:
-    """The Secret without `data: {}`, since the operator writes its certificates there."""
+    """The Secret without `data: {}`: the operator writes its certificates there."""
     return {key: value for key, value in manifest.items() if key != "data"}
 
 
@@ -209,7 +209,7 @@ def patched(
     namespace: str,
     flags: Sequence[str] = (),
 ) -> list[Manifest]:
-    """The objects to register for `stack`, the CRD first. The namespace is not among them: it outlives the operator.
+    """The objects to register for `stack`, the CRD first, without the namespace, which outlives the operator.
 
     Parameters:
         upstream: its objects.

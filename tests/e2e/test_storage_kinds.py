@@ -98,8 +98,8 @@ def test_a_folder_that_each_node_has_for_itself_is_refused_before_the_job(
         refused = stack.make("up")
         assert refused.returncode != 0
         first, second = nodes(project)
-        said = [f"another folder than on node {first} is there on node {second}"]
-        said += [] if is_made else [f"node {first} cannot tell: "]
+        said = [f"node {second} has another folder than node {first}"]
+        said += [] if is_made else [f"node {first} gave no answer: "]
         assert any(each in refused.stdout for each in said), refused.stdout
         for part in ("trainstack:storage.shared", folder, "No job was started", "fix: mount"):
             assert part in refused.stdout
