@@ -1,4 +1,4 @@
-"""Read the stack file, look at the cluster, decide, register, follow the jobs: in this order."""
+"""Reads the stack file, reads the cluster, decides, registers, follows the jobs: in this order."""
 
 import pulumi
 
@@ -13,7 +13,7 @@ from infra.training_operator.plan import plan
 
 
 def main() -> None:
-    """Nothing is registered before it is decided that everything may be. Raises pulumi.RunError."""
+    """All decisions come before the first registration. Raises pulumi.RunError."""
     try:
         stack = program.stack_config()
         owned = program.ownership(stack)
@@ -23,15 +23,17 @@ def main() -> None:
         planned = stack_plan.of(stack, parts, datasets, queued=owned.held.queued)
         folders = data_folders.contents(stack)
         left = finished.left(stack, look, owned.held)
-        only_cluster = decision.decide(stack, look, owned, contents, planned)
+        needs_two_passes = decision.decide(stack, look, owned, contents, planned)
         program.keep_unfollowed(stack, owned.held, is_there=look.is_there)
         owner.mark_objects(stack.name)
-        cluster = selection.provide(stack)
+        cluster = selection.register(stack)
     except ProgramError as error:
         raise pulumi.RunError(str(error)) from None
     image = Image(stack=stack, cluster=cluster)
-    if not only_cluster:
-        runs = registration.provide(stack, cluster, image, planned, folders, datasets, contents.nodes, left)
+    if not needs_two_passes:
+        runs = registration.register_plan(
+            stack, cluster, image, planned, folders, datasets, contents.nodes, left
+        )
         program.export(stack, cluster, image, runs)
 
 

@@ -1,7 +1,7 @@
-"""Names that the program and the toolchain share: one of them writes a name, the other reads it.
+"""Names that the program and the toolchain share: one writes a name, the other reads it.
 
 The toolchain runs before any package is installed. So this module, infra.atomic_file, infra.cluster_kinds, infra.paths,
-infra.process and infra.objects.labels import the standard library only.
+infra.process and infra.objects.labels import only the standard library.
 """
 
 from __future__ import annotations
@@ -15,31 +15,31 @@ from typing import Any
 
 
 class ProgramError(Exception):
-    """What the program cannot do. The text says what to change: it needs no traceback around it."""
+    """An error with a complete text for the user: what is wrong and the fix. It needs no traceback."""
 
 
 # Variables that `make up` sets for the program.
 ADOPT = "TRAINSTACK_ADOPT"
-"""The owner's id that the user gives back, of a stack whose state was lost."""
+"""The owner id of a stack that lost its state; the user passes it."""
 REPLACE_CLUSTER = "TRAINSTACK_REPLACE_CLUSTER"
-"""`yes` where the user allows that the stack's own cluster is made anew."""
+"""`yes` if the user allows `make up` to replace the stack's own cluster."""
 LOST_OBJECTS = "TRAINSTACK_LOST_OBJECTS"
-"""The file where the program writes what `make up` has to do first: objects to put into the state, for example."""
+"""The file in which the program tells `make up` what to do first, for example which objects to put into the state."""
 ADOPTING = "TRAINSTACK_ADOPTING"
-"""`yes` while `make up` asks what the program would register for lost objects."""
+"""`yes` while `make up` asks which resources the program registers for lost objects."""
 FAILED_JOBS = "TRAINSTACK_FAILED_JOBS"
-"""The file where the program tells of jobs that had failed before it waited for them: `make up` tries them again."""
+"""The file in which the program lists jobs that failed before it waited for them: `make up` tries them again."""
 TRIALS = "TRAINSTACK_TRIALS"
 """The file with the trials of `make sweep`."""
 OPENAPI = "TRAINSTACK_OPENAPI"
-"""The file with the OpenAPI document of the pinned API server, for a review."""
+"""The file with the OpenAPI document of the pinned API server; a review reads it."""
 DRAWN_EVERY_S = "TRAINSTACK_DRAWN_EVERY_S"
-"""Seconds between two lines about steps, where progress is drawn."""
+"""Seconds between two lines about steps when progress is drawn."""
 MACHINE = "TRAINSTACK_MACHINE"
-"""The folder that a machine's clones share, in place of USUAL_MACHINE."""
+"""The folder that all clones of a machine share, instead of USUAL_MACHINE."""
 USUAL_MACHINE = "/var/lib/trainstack"
 DELETE_UNREACHABLE = "PULUMI_K8S_DELETE_UNREACHABLE"
-"""Pulumi's own: its plugin drops objects that cannot be reached. It is set only when the cluster is gone for good."""
+"""Pulumi's own: its plugin drops unreachable objects from the state. Set only if the cluster no longer exists."""
 
 ASTRAY = (
     "BUILDX_BUILDER",
@@ -47,15 +47,15 @@ ASTRAY = (
     "KIND_EXPERIMENTAL_DOCKER_NETWORK",
     "KIND_EXPERIMENTAL_PROVIDER",
 )
-"""Variables of docker's and kind's that lead our own calls astray: to images that this engine does not have, and to
-nodes of another engine or network. No child of ours gets them."""
+"""Variables of docker and kind that redirect our own calls to another engine's images or nodes, or to another network.
+We remove them from the environment of every child process."""
 KUBECTL = {"KUBECTL_REMOTE_COMMAND_WEBSOCKETS": "false"}
-"""What `kubectl exec` gets, unless the user's shell has it: over WebSockets it may lose output on a busy machine. Since
-1.30 it prefers them (`RemoteCommandWebsockets` in kubectl 1.34, pkg/cmd/util/helpers.go)."""
+"""Set for `kubectl exec`, unless the user's shell sets it: over WebSockets it may lose output on a busy machine. Since
+1.30 it prefers WebSockets (`RemoteCommandWebsockets` in kubectl 1.34, pkg/cmd/util/helpers.go)."""
 BUILDKIT = "DOCKER_BUILDKIT"
-"""Docker's own: a Dockerfile of the user's may want it. Ours need none, and it fails where docker has no buildx."""
+"""Docker's own: a user's Dockerfile may need it. Our Dockerfiles do not, and it fails if docker has no buildx."""
 
-# Variables that name images of this machine's engine.
+# Variables with names of images in this machine's engine.
 NODE_IMAGE = "TRAINSTACK_NODE_IMAGE"
 REGISTRY_IMAGE = "TRAINSTACK_REGISTRY_IMAGE"
 OPERATOR_IMAGE = "TRAINSTACK_OPERATOR_IMAGE"
@@ -72,21 +72,21 @@ JOB, JOB_RUN = "trainstack:job:Job", "trainstack:run:JobRun"
 RUN = "pulumi-python:dynamic/trainstack:Run"
 PROVIDER = "pulumi:providers:kubernetes"
 OBJECT = "kubernetes:"
-"""Before the type of every Kubernetes object."""
+"""The prefix of the type of every Kubernetes object."""
 
 OWNER_ID = re.compile(r"[0-9a-f]{16}")
 
-# Files of a run's folder. The trainer writes the report. Whoever follows the job writes the others, its record.
+# Files of a run's folder. The trainer writes the report; the program that follows the job writes the rest, its record.
 TIMELINE, REPORT, RECORD, PRINTED, LOG = "timeline.json", "report.html", "run.json", "printed.jsonl", ".log"
 
 
 def is_record(found: object) -> bool:
-    """Whether this is what a run.json of ours says: a program may write one of its own."""
+    """Whether this is the content of our run.json: a user's program may write another file of that name."""
     return isinstance(found, dict) and {"uid", "outcome"} <= found.keys()
 
 
 def is_of_record(name: str) -> bool:
-    """Whether a file of this name in a run's folder is of its record: none of these tells when the run has ended."""
+    """Whether a file of this name in a run's folder is part of its record: its time does not say when the run ended."""
     return name in (TIMELINE, RECORD, PRINTED) or name.endswith(LOG)
 
 
@@ -108,16 +108,16 @@ def conditions(job: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 TTL = "ttlSecondsAfterFinished"
-"""The property of a run in Pulumi's state whose job leaves when it has finished."""
+"""The property of a run in Pulumi's state whose job is deleted after it finished."""
 
 
 def has_finished(run: Mapping[str, object]) -> bool:
-    """Whether a run, by its properties in the state, stays when its job has left: by then it had succeeded."""
+    """Whether a run, by its properties in the state, succeeded, and stays after its job is deleted."""
     return run.get(TTL) is not None and run.get("jobStatus") == SUCCEEDED
 
 
 def progress(job: Mapping[str, Any]) -> str:
-    """How far a TrainJob is, as its program reported last: `45 % done, 0:01:12 left`; empty where it reports nothing.
+    """The last progress that a TrainJob's program reported: `45 % done, 0:01:12 left`; empty if it reported nothing.
 
     Source: TrainerStatus in pkg/apis/trainer/v1alpha1/trainjob_types.go of Kubeflow Trainer 2.3.0.
     """
@@ -132,7 +132,7 @@ def progress(job: Mapping[str, Any]) -> str:
 
 
 REQUEST_MARK = "<!-- trainstack review -->"
-"""The first line of the page about a whole request."""
+"""The first line of the review page of a whole pull request."""
 
 # Folders of the clone.
 LOCAL, STACKS, MODELS, DATA = ".trainstack", "stacks", "models", "data"
@@ -141,7 +141,7 @@ FOLDERS = ".folders"
 
 
 def usual_kubeconfig(environment: Mapping[str, str] = os.environ) -> Path:
-    """The first file of KUBECONFIG that is there, else the first; without that variable the one in the home folder."""
+    """The first existing file of KUBECONFIG, else its first file; without KUBECONFIG the file in the home folder."""
     named = [Path(each) for each in environment.get("KUBECONFIG", "").split(os.pathsep) if each]
     files = named or [Path.home() / ".kube" / "config"]
     return next((each for each in files if each.exists()), files[0])

@@ -1,4 +1,4 @@
-"""A file that is never seen half written."""
+"""Writes a file in one step: a reader never sees a part of it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import BinaryIO
 
 @contextmanager
 def replacing(target: Path, written: float | None = None, mode: int = 0o644) -> Iterator[BinaryIO]:
-    """The file that takes the place of `target`, by default for all to read, when the block ends well. Raises OSError.
+    """A file that replaces `target` if the block succeeds; by default all users may read it. Raises OSError.
 
-    Nothing is left of it where the block does not.
+    If the block fails, the file is deleted.
 
     Parameters:
-        written: when it counts as last written, in seconds since 1970; None for now.
+        written: the file's time of change, in seconds since 1970; None for now.
     """
     handle, partial = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}-")
     try:

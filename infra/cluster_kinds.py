@@ -11,13 +11,13 @@ from enum import StrEnum
 
 @dataclass(frozen=True)
 class SystemObjects:
-    """What a kind of cluster has in it by itself: nobody's work is lost with that.
+    """Objects that a kind of cluster has by itself. Their loss costs no user any work.
 
     Parameters:
-        namespaces: with all that is in them.
+        namespaces: with all their objects.
         groups: API groups of its own definitions.
         objects: plural and name.
-        prefixes: how names of its cluster-wide roles and priority classes begin.
+        prefixes: beginnings of the names of its cluster-wide roles and priority classes.
     """
 
     namespaces: tuple[str, ...] = ()
@@ -28,19 +28,20 @@ class SystemObjects:
 
 @dataclass(frozen=True)
 class Traits:
-    """What a kind of cluster is.
+    """The properties of a kind of cluster.
 
     Parameters:
         keys: keys of section `cluster` that not every kind has.
-        is_ours: whether the stack makes the cluster: nobody else has an operator there, its rules are the stack's.
+        is_ours: whether the stack creates the cluster: then nobody else has an operator there, and the stack sets its
+            rules.
         has_our_nodes: whether its nodes are containers of this machine: they mount folders of the clone and have our
             registry.
         imports_images: whether an image that is built here gets to its nodes without a registry.
-        resource: the name of the resource in Pulumi's state that is the cluster; empty where the stack makes none.
-        goes_whole: whether `make down` removes the cluster with all that is in it.
-        programs: program -> what `make doctor` says where it is here; any of them will do. None is needed where set-up
-            brings the program.
-        without: what it says where none of them is here, and how to get one.
+        resource: the cluster's resource in Pulumi's state; empty if the stack creates none.
+        goes_whole: whether `make down` deletes the cluster with all its contents.
+        programs: program -> the text of `make doctor` if it is installed; one of them is enough. Empty if set-up
+            installs the program.
+        without: the text if none of them is installed, and how to install one.
     """
 
     keys: frozenset[str]
@@ -55,7 +56,7 @@ class Traits:
 
 
 class ClusterKind(StrEnum):
-    """Who makes the cluster: the stack with the program of that name, or somebody else."""
+    """Who creates the cluster: the stack with the program of that name, or somebody else."""
 
     KIND = "kind"
     MICROK8S = "microk8s"
@@ -83,12 +84,12 @@ class ClusterKind(StrEnum):
 
     @property
     def resource(self) -> str:
-        """The type of its resource in Pulumi's state; empty where the stack makes none."""
+        """The type of its resource in Pulumi's state; empty if the stack creates none."""
         return f"pulumi-python:dynamic/trainstack:{self.traits.resource}" if self.traits.resource else ""
 
 
 USUAL = ClusterKind.KIND
-"""The kind of a stack file that names none."""
+"""The default kind."""
 KINDS: dict[ClusterKind, Traits] = {
     ClusterKind.KIND: Traits(
         keys=frozenset({"name", "workers", "apiServerPort"}),
@@ -122,10 +123,10 @@ KINDS: dict[ClusterKind, Traits] = {
 
 
 def kind_of(text: str) -> ClusterKind:
-    """The kind that a stack file names; the usual one where it names none that there is."""
+    """The kind that a stack file names; the default kind if it names no known kind."""
     return next((kind for kind in ClusterKind if kind == text), USUAL)
 
 
 def only_for(key: str) -> list[ClusterKind]:
-    """The kinds that have this key of section `cluster`; none for a key of every kind."""
+    """The kinds with this key of section `cluster`; empty for a key of every kind."""
     return [kind for kind, traits in KINDS.items() if key in traits.keys]

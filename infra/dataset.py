@@ -1,4 +1,4 @@
-"""Which data set `auto` stands for on this machine."""
+"""The data set that `auto` means on this machine."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from infra.config.training import Dataset
 
 
 class DataError(ProgramError):
-    """Data files are there and cannot be used."""
+    """The data files cannot be used."""
 
 
 def resolve(chosen: Dataset | None, folder: Path | None, root: Path) -> Dataset | None:
-    """`auto` becomes the data set found in `folder`, else the digits in the image; others stay. Raises DataError.
+    """`auto` becomes the data set found in `folder`, else the digits in the image. Raises DataError.
 
-    Without a folder it stays, too.
+    Other data sets stay unchanged, and so does `auto` without a folder.
     """
     if chosen is not Dataset.AUTO or folder is None:
         return chosen
@@ -31,7 +31,7 @@ def resolve(chosen: Dataset | None, folder: Path | None, root: Path) -> Dataset 
             return Dataset.DIGITS
     except OSError as error:
         raise DataError(
-            f"the data folder {folder} cannot be read ({error.strerror})\n  fix: let this user read it"
+            f"the data folder {folder} cannot be read ({error.strerror})\n  fix: make it readable for you"
         ) from error
     command = [sys.executable, "-m", "trainer", "data", "verify", str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=root)
@@ -50,9 +50,10 @@ def of_jobs(stack: Stack) -> dict[str, Dataset | None]:
 
 
 def looked_at(stack: Stack, job: JobConfig) -> Path | None:
-    """The folder of this machine whose files decide what `auto` stands for; None where the trainer looks itself.
+    """The folder of this machine whose files decide what `auto` means; None if the trainer decides itself.
 
-    With kind it is the first of `job.data`, if that is a folder. Elsewhere the nodes are taken to have what data/ has.
+    With kind it is the first of `job.data`, if that is a folder. Other clusters' nodes are assumed to have the same
+    files as data/.
     """
     if not stack.cluster.kind.has_our_nodes:
         return paths.DATA
@@ -61,11 +62,11 @@ def looked_at(stack: Stack, job: JobConfig) -> Path | None:
 
 
 def of_review(stack: Stack) -> dict[str, Dataset | None]:
-    """Job's name -> what it trains on in a review: `auto` is MNIST there, as a machine's files do not count."""
+    """Job's name -> its data set in a review: `auto` is MNIST there, because a machine's files do not count."""
     return {job.name: on_machine_with(Dataset.MNIST, stack, job) for job in stack.jobs}
 
 
 def on_machine_with(found: Dataset, stack: Stack, job: JobConfig) -> Dataset | None:
-    """What `job` trains on where the folder that decides it holds `found`."""
+    """The data set of `job` if the folder of `looked_at` holds `found`."""
     chosen = job.training.dataset
     return found if chosen is Dataset.AUTO and looked_at(stack, job) else chosen

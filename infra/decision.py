@@ -1,7 +1,7 @@
-"""Nothing goes on which somebody else's object depends, and what could not be asked is not taken for absent.
+"""Decides whether an update may run: it deletes nothing on which another user's object depends.
 
-No controller is taken back to an older minor version. What an update would delete is judged by its name, as Pulumi
-deletes it, whoever has made it again. ADR 27.
+An object that cannot be read counts as present. No controller goes back to an older minor version. Pulumi deletes by
+name, so the checks go by name, too: somebody may have deleted and created the object since. ADR 27.
 """
 
 from __future__ import annotations
@@ -38,25 +38,25 @@ SHOWN, FEW = 10, 5
 QUOTA = (job_kinds.CLUSTER_QUEUE, job_kinds.LOCAL_QUEUE, job_kinds.FLAVOR)
 KINDS = {each.kind: each for each in (CLAIM, CRD, NAMESPACE, *QUOTA)}
 DEFINED = {f"{DEFINITION}/{each.crd}": each for each in dependents.EVERY}
-ELSEWHERE = "before a stack moves to another cluster, `make down`"
-BACK = f"or take the change back; {ELSEWHERE}"
-# Fields of a bound volume that Kubernetes lets a client change; any other change replaces volume and claim.
+ELSEWHERE = "to move the stack to another cluster, run `make down` first"
+UNDO = f"or undo the change; {ELSEWHERE}"
+# Fields of a bound volume that a client may change. A change of any other field replaces volume and claim.
 CHANGEABLE = {"capacity", "persistentVolumeReclaimPolicy", "claimRef"}
-# How the upstream projects name their releases. Those of one minor version have the same fields.
+# How the upstream projects name their releases. Releases of one minor version have the same fields.
 RELEASE = re.compile(r"v(\d+)\.(\d+)\.\d+")
-# Key, its value, what is allowed, and how to fix it.
+# Key, its value, what is allowed, and the fix.
 Refusal = tuple[str, str, str, str]
 
 
 @dataclass(frozen=True)
-class Leaving:
+class Deletion:
     """Objects that an update deletes for one reason.
 
     Parameters:
         titles: `Kind/namespace/name` of each.
-        keys: a user who may not look at the objects has to take back the change of these keys.
-        refusal: takes the titles that exist, and the titles of others' objects that depend on them. Returns None where
-            the objects may go.
+        keys: a user who may not read the objects has to undo the change of these keys.
+        refusal: takes the titles that exist, and the titles of others' objects that depend on them. Returns None if the
+            objects may be deleted.
     """
 
     titles: list[str]
@@ -67,13 +67,13 @@ class Leaving:
 def decide(
     stack: Stack, look: Look, owned: Ownership, contents: ClusterContents, planned: Collection[Planned]
 ) -> bool:
-    """May the plan be registered? Whether cluster and image alone are, because the state was lost.
+    """Decide whether the plan may be registered. True if this pass registers only cluster and image: see below.
 
-    Raises what says why not, before anything is touched: ConfigError, ReplacementRefusedError, OthersObjectsError,
-    LostObjectsError, UnknownError.
+    Raises ConfigError, ReplacementRefusedError, OthersObjectsError, LostObjectsError or UnknownError if it may not.
+    Nothing was touched then.
 
     Parameters:
-        contents: what the cluster has.
+        contents: what the cluster holds.
     """
     objects = [each.manifest for each in planned]
     selection.ensure_old_cluster_may_go(stack, owned.held)
@@ -81,41 +81,40 @@ def decide(
     ensure_shown(stack, planned, owned.held, is_there=not contents.problem)
     ensure_usable(stack, look, owned.held.objects)
     ensure_free(stack, look, owned.held, {title(each) for each in objects})
-    alone = only_cluster(stack, look, objects, owned)
+    two_passes = needs_two_passes(stack, look, objects, owned)
     selection.protocol(stack).ensure_replaceable(stack, owned.held)
-    return alone
+    return two_passes
 
 
 def ensure_shown(stack: Stack, planned: Iterable[Planned], held: StackState, *, is_there: bool) -> None:
-    """Say which objects will be made that no review shows. Raises ConfigError where the stack is protected.
+    """Say which new objects no review shows. Raises ConfigError if the stack is protected.
 
     Parameters:
-        held: what the stack's state holds; what an earlier update has made is not new.
-        is_there: whether the cluster has been asked: a preview goes on without it, and takes it for empty.
+        held: what the stack's state holds. Objects in the state are not new.
+        is_there: whether the cluster was read. A preview works without a cluster, and treats it as empty.
     """
     found = [each for each in stack_plan.unseen(stack, planned) if each not in held.objects]
     if not found:
         return
     told = listed(found, FEW)
     if not (stack.protected and is_there):
-        pulumi.log.info(f"no review shows these objects, which a cluster without them gets: {told}")
+        pulumi.log.info(f"no review shows these objects; they are created if the cluster lacks them: {told}")
         return
     space = f"kubectl create namespace {stack.cluster.namespace}"
-    always = "have an administrator install the operator, or write `install: always` and have that reviewed"
+    always = "ask an administrator to install the operator, or write `install: always` and have it reviewed"
     is_space = all(each.startswith(f"{NAMESPACE.kind}/") for each in found)
     fix = space if is_space else always
-    said = f"{stack.file}: trainstack:protected is true, and this cluster lacks what no review shows: {told}"
+    said = f"{stack.file}: trainstack:protected is true, and the cluster lacks objects that no review shows: {told}"
     raise ConfigError(f"{said}\n  fix: {fix}")
 
 
-def only_cluster(stack: Stack, look: Look, objects: list[Manifest], owned: Ownership) -> bool:
-    """Whether only cluster and image are registered now, because the state was lost.
+def needs_two_passes(stack: Stack, look: Look, objects: list[Manifest], owned: Ownership) -> bool:
+    """Whether the state was lost, and this pass registers only cluster and image.
 
-    With the cluster there, its objects can be looked up. A cluster that is created now holds none of them, whatever one
-    of its name holds.
+    The second pass then looks up the objects in the cluster. A cluster that is created now holds no objects yet.
 
     Raises OthersObjectsError, LostObjectsError, UnknownError, ConfigError for a controller that is newer in the
-    cluster, and what `Creation.refusal` makes, before anything is touched.
+    cluster, and the error of `Creation.refusal`. Nothing was touched then.
     """
     creation = selection.creation_of(stack, owned.held)
     if creation and creation.is_new:
@@ -123,20 +122,20 @@ def only_cluster(stack: Stack, look: Look, objects: list[Manifest], owned: Owner
     found = adoption.survey(look, objects, owned)
     adoption.refuse_others(found, stack.name)
     if unknown := ensure_not_older(stack, objects, found.live):
-        pulumi.log.info(f"the version of these cannot be told, they are updated: {listed(unknown, FEW)}")
+        pulumi.log.info(f"these objects say no version; the update changes them: {listed(unknown, FEW)}")
     if creation and creation.refusal:
         raise creation.refusal(owned.owner)
-    return adoption.hand_over(found, owned, stack.name)
+    return adoption.report_lost(found, owned, stack.name)
 
 
 def ensure_free(stack: Stack, look: Look, held: StackState, planned: Collection[str]) -> None:
-    """Raises ConfigError where the update deletes what others' objects depend on, to replace it or for good.
+    """Raises ConfigError if the update deletes or replaces an object on which others' objects depend.
 
-    Raises UnknownError where that cannot be told.
+    Raises UnknownError if the cluster cannot be read.
 
     Parameters:
         held: what the stack's state holds.
-        planned: titles of what the stack registers.
+        planned: titles of the objects that the stack registers.
     """
     for each in (
         *_namespaces(stack, held, planned),
@@ -144,7 +143,7 @@ def ensure_free(stack: Stack, look: Look, held: StackState, planned: Collection[
         *_quotas(held, planned),
         *_claims(stack, held),
     ):
-        without = f"take the change of {each.keys} back; {ELSEWHERE}"
+        without = f"undo the change of {each.keys}; {ELSEWHERE}"
         there = [name for name in each.titles if _is_there(look, name, without)]
         others = dependents.of(look, there, held.objects, without) if there else []
         if there and (refusal := each.refusal(there, others)):
@@ -153,14 +152,14 @@ def ensure_free(stack: Stack, look: Look, held: StackState, planned: Collection[
 
 
 def ensure_not_older(stack: Stack, planned: Iterable[Manifest], live: Iterable[Manifest]) -> list[str]:
-    """Raises ConfigError where the cluster has a newer minor version of a controller than the stack brings.
+    """Raises ConfigError if the cluster has a newer minor version of a controller than the stack installs.
 
-    Returns the titles of live ones whose version cannot be told. They may go on: earlier programs wrote no version, and
-    each program that brings a newer one does.
+    Returns the titles of live objects without a known version. They are older than this program: only earlier programs
+    wrote no version.
 
     Parameters:
         planned: the objects that the stack registers.
-        live: those of the same titles that are in the cluster.
+        live: objects of the same titles in the cluster.
     """
     brought = {title(each): said for each in planned if (said := _version(each))}
     found = {title(each): _version(each) for each in live if title(each) in brought}
@@ -171,12 +170,12 @@ def ensure_not_older(stack: Stack, planned: Iterable[Manifest], live: Iterable[M
         told = listed([f"{name} {found[name]}" for name in newer], SHOWN)
         ours = ", ".join(sorted({brought[name] for name in newer}))
         allowed = (
-            f"what this program brings, {ours}, another one of that minor version, or an older one: a controller that "
-            "is taken back may not read what a newer one has stored"
+            f"the minor version of {ours}, which this program installs, or an older one: an older controller may not "
+            "read what a newer one has stored"
         )
         fix = (
-            "go on with a commit of this project that brings the newer one; or run "
-            f"`make down STACK={stack.name}` there, which keeps the models, and then this command again"
+            "use a commit of this project that installs the newer version; or run "
+            f"`make down STACK={stack.name}` with that commit, which keeps the models, and then this command again"
         )
         value = f"(newer in the cluster: {told})"
         raise ConfigError(paragraph(stack.file, "trainstack:operator", value, allowed, fix))
@@ -188,7 +187,7 @@ def _version(manifest: Manifest) -> str:
 
 
 def _minor(version: str) -> tuple[int, ...]:
-    """Its first two numbers; empty where it names no release."""
+    """The first two numbers of a release; empty if `version` names no release."""
     found = RELEASE.match(version)
     return tuple(map(int, found.groups())) if found else ()
 
@@ -198,10 +197,10 @@ def _is_there(look: Look, title_: str, without: str) -> bool:
     return look.get(KINDS[kind], name, *namespace, without=without) is not None
 
 
-def _namespaces(stack: Stack, held: StackState, planned: Collection[str]) -> Iterator[Leaving]:
+def _namespaces(stack: Stack, held: StackState, planned: Collection[str]) -> Iterator[Deletion]:
     for each in sorted(held.objects.difference(planned)):
         if each.startswith(f"{NAMESPACE.kind}/"):
-            yield Leaving(
+            yield Deletion(
                 [each], "`cluster.namespace` or `trainstack:operator`", partial(_of_namespace, stack)
             )
 
@@ -209,18 +208,18 @@ def _namespaces(stack: Stack, held: StackState, planned: Collection[str]) -> Ite
 def _of_namespace(stack: Stack, there: list[str], others: list[str]) -> Refusal | None:
     name = there[0].partition("/")[2]
     allowed = (
-        f"a change that keeps namespace {name}, which the stack made and would delete, as long as others have "
-        f"objects in it: {listed(others, SHOWN)}"
+        f"a value that keeps namespace {name}: the stack created it and would delete it, but others have objects in "
+        f"it: {listed(others, SHOWN)}"
     )
-    fix = f"move or delete them, {BACK}"
+    fix = f"move or delete these objects, {UNDO}"
     key, value = ("cluster.namespace", stack.cluster.namespace)
     if name == KUEUE_NAMESPACE != value:
         key, value = "operator.queue", stack.operator.queue.value
     return (key, value, allowed, fix) if others else None
 
 
-def _definitions(stack: Stack, held: StackState, planned: Collection[str]) -> Iterator[Leaving]:
-    """Those of kinds of jobs, of Kueue, and of an earlier release's gangs, which others use, or the stack itself."""
+def _definitions(stack: Stack, held: StackState, planned: Collection[str]) -> Iterator[Deletion]:
+    """Definitions of kinds of jobs, of Kueue and of an earlier release's gangs: others or the stack may use them."""
     operator = stack.operator
     of_kueue = [each.crd for each in job_kinds.QUEUE_KINDS] if operator.queue is Queueing.KUEUE else []
     rows: list[tuple[str, str, tuple[Kind, ...], Collection[str]]] = [
@@ -230,58 +229,58 @@ def _definitions(stack: Stack, held: StackState, planned: Collection[str]) -> It
     ]
     for key, value, kinds, wanted in rows:
         titles = [f"{DEFINITION}/{each.crd}" for each in kinds]
-        goes = [each for each in titles if each in held.objects and each not in planned]
-        yield Leaving(goes, "`trainstack:operator`", partial(_of_definitions, stack, key, value, wanted))
+        deleted = [each for each in titles if each in held.objects and each not in planned]
+        yield Deletion(deleted, "`trainstack:operator`", partial(_of_definitions, stack, key, value, wanted))
 
 
 def _of_definitions(
     stack: Stack, key: str, value: str, wanted: Collection[str], there: list[str], others: list[str]
 ) -> Refusal | None:
-    """With `never` the operator is somebody else's; the one that there is belongs to the stack."""
+    """`install: never` says that somebody else installed the operator; this operator is the stack's."""
     install = stack.operator.install
     kinds = [f"{DEFINED[each].kind}s" for each in there]
     is_unwanted = install is Install.NEVER and any(DEFINED[each].crd in wanted for each in there)
     if is_unwanted and key == "api":
-        found = f", and those of others: {listed(others, SHOWN)}" if others else ""
+        found = f" and others' objects: {listed(others, SHOWN)}" if others else ""
         allowed = (
-            f"auto or always while the definition of {' and '.join(kinds)} is the stack's: the update would delete it, "
+            f"auto or always: the stack created the definition of {' and '.join(kinds)}. The update would delete it, "
             f"and with it the stack's own jobs{found}"
         )
         fix = (
-            "write `install: auto`. To leave the operator to somebody else, "
-            f"first run `make down STACK={stack.name}`, which leaves what others use, and have it installed"
+            "write `install: auto`. If somebody else is to install the operator, "
+            f"first run `make down STACK={stack.name}`, which keeps what others use"
         )
         return "operator.install", install.value, allowed, fix
     if is_unwanted:
         key, value = "install", install.value
     allowed = (
-        f"what it was as long as others have {' or '.join(kinds)}, whose definitions "
-        f"the stack made and would delete: {listed(others, SHOWN)}"
+        f"the value of before: the stack created the definition of {' and '.join(kinds)} and would delete it, but "
+        f"others have such objects: {listed(others, SHOWN)}"
     )
-    back = "or have this stack's `make up` done by the release before" if key == "gang" else BACK
-    return (f"operator.{key}", value, allowed, f"let them end and delete them, {back}") if others else None
+    undo = "or run this stack's `make up` with the release before" if key == "gang" else UNDO
+    return (f"operator.{key}", value, allowed, f"let them end and delete them, {undo}") if others else None
 
 
-def _quotas(held: StackState, planned: Collection[str]) -> Iterator[Leaving]:
+def _quotas(held: StackState, planned: Collection[str]) -> Iterator[Deletion]:
     """Queues and flavors that others use."""
     kinds = tuple(f"{each.kind}/" for each in QUOTA)
-    goes = sorted(each for each in held.objects.difference(planned) if each.startswith(kinds))
-    if goes:
-        yield Leaving(goes, "`cluster.queue`", _of_quotas)
+    deleted = sorted(each for each in held.objects.difference(planned) if each.startswith(kinds))
+    if deleted:
+        yield Deletion(deleted, "`cluster.queue`", _of_quotas)
 
 
 def _of_quotas(there: list[str], others: list[str]) -> Refusal | None:
     allowed = (
-        f"a change that keeps {listed(there, SHOWN)}, which the stack made and would delete, as long as others use it: "
+        f"a value that keeps {listed(there, SHOWN)}: the stack created it and would delete it, but others use it: "
         f"{listed(others, SHOWN)}"
     )
-    fix = f"let them end and delete them, {BACK}"
+    fix = f"let them end and delete them, {UNDO}"
     return ("cluster.queue", "(changed)", allowed, fix) if others else None
 
 
-def _claims(stack: Stack, held: StackState) -> Iterator[Leaving]:
-    for each in _leaving(volumes.own_volumes(stack), held):
-        yield Leaving([each], "`trainstack:storage` or `cluster.namespace`", partial(_of_claim, stack))
+def _claims(stack: Stack, held: StackState) -> Iterator[Deletion]:
+    for each in _deleted_claims(volumes.own_volumes(stack), held):
+        yield Deletion([each], "`trainstack:storage` or `cluster.namespace`", partial(_of_claim, stack))
 
 
 def _of_claim(stack: Stack, there: list[str], others: list[str]) -> Refusal | None:
@@ -289,18 +288,18 @@ def _of_claim(stack: Stack, there: list[str], others: list[str]) -> Refusal | No
     moves = namespace != stack.cluster.namespace
     key, value = ("cluster.namespace", stack.cluster.namespace) if moves else ("storage", "(changed)")
     pods = [each.rpartition("/")[2] for each in others]
-    allowed = f"a change that keeps claim {claim}, as long as pods of others mount it: {', '.join(pods)}"
-    fix = f"end them (kubectl --namespace {namespace} delete pod {' '.join(pods)}), {BACK}"
+    allowed = f"a value that keeps claim {claim}: others' pods mount it: {', '.join(pods)}"
+    fix = f"end these pods (kubectl --namespace {namespace} delete pod {' '.join(pods)}), {UNDO}"
     return (key, value, allowed, fix) if others else None
 
 
-def _leaving(wanted: Collection[Volume], held: StackState) -> Iterator[str]:
-    """Titles of the claims of the state that the update deletes, to replace them or for good.
+def _deleted_claims(wanted: Collection[Volume], held: StackState) -> Iterator[str]:
+    """Titles of the claims in the state that the update deletes or replaces.
 
-    A claim without a selector is of a storage class: Pulumi never deletes that.
+    A claim without a selector has a storage class: Pulumi never deletes it.
 
     Parameters:
-        wanted: the volumes that the stack is to have.
+        wanted: the volumes that the stack file asks for.
     """
     by_claim = {title(persistent_volume_claim(each)): each for each in wanted}
     for each, claimed in held.storage.items():
@@ -311,7 +310,7 @@ def _leaving(wanted: Collection[Volume], held: StackState) -> Iterator[str]:
 
 
 def _is_replaced(volume: Volume, claimed: Mapping[str, Any], held: StackState) -> bool:
-    """Whether the claim goes with its volume, or is another one by now."""
+    """Whether the update replaces the claim, because its volume or its own spec changed."""
     bound = {
         each: spec
         for each, spec in held.storage.items()
@@ -334,21 +333,21 @@ def _is_another(volume: Volume, there: Mapping[str, Any]) -> bool:
 
 
 def _differs(wanted: Any, live: Any) -> bool:
-    """Whether a field of `wanted` is missing or different in `live`; fields that the server filled in do not count."""
+    """Whether a field of `wanted` is missing or different in `live`. Fields that only `live` has do not count."""
     if isinstance(wanted, dict):
         return not isinstance(live, dict) or any(_differs(wanted[key], live.get(key)) for key in wanted)
     return bool(wanted != live)
 
 
 def _by_amount(claim: Mapping[str, Any]) -> dict[str, Any]:
-    """The spec of a claim with the size that it asks for in bytes: the server writes 1024Mi as 1Gi."""
+    """The spec of a claim, with the requested size as a number: the server writes 1024Mi as 1Gi."""
     return {**claim, "resources": quantity(claim["resources"]["requests"]["storage"])}
 
 
 def ensure_usable(stack: Stack, look: Look, own: Collection[str]) -> None:
-    """Raises ConfigError where the claim of the models is not as the stack file's kind of storage needs it.
+    """Raises ConfigError if the claim of the models does not fit the stack file's kind of storage.
 
-    Raises UnknownError where the claim cannot be looked at. A storage class may be one that the user may not read.
+    Raises UnknownError if the claim cannot be read. The user need not have the right to read storage classes.
 
     Parameters:
         own: titles of the objects that the stack's state holds.
@@ -368,25 +367,27 @@ class _Check:
         live = self.look.get(CLAIM, claim, namespace, without=adoption.ELSEWHERE)
         if not self.look.is_there:
             if kind is StorageKind.CLAIM and self.stack.cluster.kind.is_ours:
-                raise _absent(self.stack, "the cluster is not there yet: begin with another kind of storage")
+                raise _absent(
+                    self.stack, "the cluster does not exist yet, so start with another storage kind"
+                )
             return
         if kind is StorageKind.CLAIM:
-            self._somebody_elses(live)
+            self._given(live)
         elif kind is StorageKind.CLASS:
             self._of_class(live)
         elif kind in OUR_VOLUME and live and self._is_own() and not _is_selecting(live):
             raise self._another_name(f"it is of class {live['spec'].get('storageClassName')}")
 
-    def _somebody_elses(self, live: Manifest | None) -> None:
+    def _given(self, live: Manifest | None) -> None:
+        """Check a claim that the stack uses and did not create."""
         if live is None:
             raise _absent(self.stack, f"it has {self._names(CLAIM, self.wanted.namespace)}")
         if live["metadata"].get("deletionTimestamp"):
-            raise self._refused(
-                "claim", "a claim that stays: this one is being deleted", "name another claim"
-            )
+            raise self._refused("claim", "a claim that is not being deleted", "name another claim")
         if self._is_own() and _is_selecting(live):
-            fix = "make a claim of your own under another name, and write that"
-            raise self._refused("claim", "a claim of somebody else's: Pulumi would delete this one", fix)
+            fix = "create a claim of another name, and write that name"
+            allowed = "a claim that the stack did not create: Pulumi would delete this one"
+            raise self._refused("claim", allowed, fix)
 
     def _of_class(self, live: Manifest | None) -> None:
         config = self.stack.storage
@@ -401,11 +402,12 @@ class _Check:
         now, wanted = spec["resources"]["requests"]["storage"], config.request
         can_grow = found is None or found.get("allowVolumeExpansion")
         if quantity(wanted) < quantity(now) or (quantity(wanted) > quantity(now) and not can_grow):
-            allowed = f"{now}, as the claim has" + (", or more" if can_grow else ": its class lets none grow")
+            more = " or more" if can_grow else ": its storage class does not allow a larger one"
+            allowed = f"the claim's size, {now}{more}"
             raise self._refused("request", allowed, f"write `request: {now}`, or name another claim", wanted)
 
     def _class(self, name: str, required: bool) -> Manifest | None:
-        """The storage class; None where it may not be asked for. Raises ConfigError where one is needed and absent."""
+        """The storage class; None if the user may not read it. Raises ConfigError if it is `required` and absent."""
         try:
             found = self.look.get(STORAGE_CLASS, name)
         except ForbiddenError:
@@ -413,14 +415,14 @@ class _Check:
         if found is None and required:
             allowed = f"a storage class of the cluster: {self._names(STORAGE_CLASS)}"
             raise self._refused(
-                "storageClass", allowed, "take one of those, or install its provisioner", name
+                "storageClass", allowed, "use one of these classes, or install the provisioner", name
             )
         return found or {}
 
     def _another_name(self, why: str) -> ConfigError:
         name = self.wanted.claim
-        allowed = f"a claim of another name: {name} has files, and {why}"
-        fix = f"write `claim: {name}-2`, which leaves {name} as it is, or take the change back"
+        allowed = f"another claim name: {name} holds files, and {why}"
+        fix = f"write `claim: {name}-2`, which leaves {name} unchanged, or undo the change"
         return self._refused("claim", allowed, fix)
 
     def _refused(self, key: str, allowed: str, fix: str, value: str = "") -> ConfigError:
@@ -434,16 +436,16 @@ class _Check:
         try:
             items = self.look.listed(kind, namespace)
         except ForbiddenError:
-            return "some that you may not list"
+            return "(you may not list them)"
         return ", ".join(sorted(each["metadata"]["name"] for each in items or [])) or "none"
 
 
 def _absent(stack: Stack, found: str) -> ConfigError:
-    allowed = f"a claim of namespace {stack.cluster.namespace}: {found}"
-    fix = f"make it (kubectl --namespace {stack.cluster.namespace} apply --filename …), or name one that is there"
+    allowed = f"an existing claim of namespace {stack.cluster.namespace}: {found}"
+    fix = f"create it (kubectl --namespace {stack.cluster.namespace} apply --filename FILE), or name an existing claim"
     return ConfigError(paragraph(stack.file, "trainstack:storage.claim", stack.claim, allowed, fix))
 
 
 def _is_selecting(claim: Manifest) -> bool:
-    """Whether a claim is bound to a volume that the stack made: nothing else of ours has a selector."""
+    """Whether a claim is bound to a volume that the stack created: only such claims of ours have a selector."""
     return bool(claim["spec"].get("selector"))

@@ -1,4 +1,4 @@
-"""What depends on what: others' objects that would go, or be waited for in vain, with an object of the stack's."""
+"""Finds others' objects that depend on an object of the stack: its deletion would delete them, or hang on them."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ NAMESPACED = (
     *(Kind.of(each, "apps/v1") for each in ("DaemonSet", "ReplicaSet", "StatefulSet")),
     *(Kind.of("CronJob", "batch/v1"), Kind.of("Ingress", "networking.k8s.io/v1")),
 )
-# ConfigMaps that Kubernetes, Istio and OpenShift put into every namespace.
+# ConfigMaps that Kubernetes, Istio and OpenShift create in every namespace.
 EVERYWHERE = {"kube-root-ca.crt", "istio-ca-root-cert", "openshift-service-ca.crt"}
-# Annotations of Secrets that every namespace has for its service accounts, with old Kubernetes and on OpenShift.
+# Annotations of the service accounts' Secrets. Old Kubernetes and OpenShift create them in every namespace.
 TOKENS = {"kubernetes.io/service-account.name", "openshift.io/internal-registry-auth-token.service-account"}
 DEFAULT = "default"
-# What is installed for all of a cluster's users, Kueue included, and what an earlier release has installed.
+# Kinds that are installed for all users of a cluster, Kueue included, and kinds that an earlier release installed.
 EVERY = (*SHARED, *job_kinds.QUEUE_KINDS, *job_kinds.GANG_KINDS)
 OF_A_NAMESPACE = (*SHARED, job_kinds.WORKLOAD, job_kinds.LOCAL_QUEUE, *job_kinds.GANG_KINDS)
 # A kind that the server has, with its objects.
@@ -37,12 +37,12 @@ Listed = tuple[Kind, list[Manifest]]
 
 
 def of(look: Look, titles: Collection[str], own: Collection[str], without: str = "") -> list[str]:
-    """Titles of others' objects that depend on these objects of the stack's. Raises UnknownError.
+    """Titles of others' objects that depend on these objects of the stack. Raises UnknownError.
 
     Parameters:
         titles: objects of the kinds of DEPENDENTS.
         own: titles of the stack's objects.
-        without: what to do without the right to list the dependents.
+        without: for the error: what a user does who may not list the dependents.
     """
     return sorted(
         other
@@ -53,7 +53,7 @@ def of(look: Look, titles: Collection[str], own: Collection[str], without: str =
 
 
 def of_stack(file: Path, own: Collection[str], show: Callable[[str], None]) -> dict[str, Any]:
-    """As `users`, of a stack by its file: only what tells its cluster counts. One whose job is wrong can be taken down.
+    """As `users`, for the stack of a file. Only the keys of its cluster count: `make down` works with a wrong job.
 
     Raises ConfigError and UnknownError.
 
@@ -66,18 +66,16 @@ def of_stack(file: Path, own: Collection[str], show: Callable[[str], None]) -> d
 
 
 def users(look: Look, own: Collection[str], api: OperatorApi = OperatorApi.V1) -> dict[str, Any]:
-    """Others' `jobs`, what of others' needs Kueue or the stack's quota (`queues`), others' objects by namespace
+    """Others' `jobs`, others' objects that need Kueue or the stack's quota (`queues`), others' objects by namespace
     (`namespaces`), and others' pods by claim (`claims`).
 
-    Each is a title, `Kind/namespace/name`.
-
-    What may not be listed is a line that says so: it may be used. Raises UnknownError where the server does not answer:
-    it may later.
+    Each is a title, `Kind/namespace/name`. If the user may not list a kind, a line says so: others may use it. Raises
+    UnknownError if the server does not answer.
 
     Parameters:
         own: titles of the stack's objects.
-        api: what the stack file asks for: others' jobs of it matter where the stack has an operator, whose Deployment
-            is the only one of a stack's. Kinds that the stack has defined are asked about, too.
+        api: the API of the stack file. Others' jobs of this API matter if the stack has an operator (only an operator
+            has a Deployment). Kinds that the stack defined are asked about, too.
     """
 
     def ask(*titles: str) -> list[str]:
@@ -126,7 +124,7 @@ def _mounting(look: Look, claims: Collection[str], own: Collection[str], without
 def _in_cluster_queues(
     look: Look, names: Collection[str], own: Collection[str], without: str
 ) -> Iterable[str]:
-    """LocalQueues of these ClusterQueues, and workloads that these have admitted."""
+    """LocalQueues of these ClusterQueues, and workloads that these queues admitted."""
 
     def queue_of(each: Manifest) -> object:
         if each["kind"] == job_kinds.LOCAL_QUEUE.kind:
@@ -178,11 +176,11 @@ DEPENDENTS: dict[str, Callable[[Look, Collection[str], Collection[str], str], It
     job_kinds.LOCAL_QUEUE.kind: _in_local_queues,
     job_kinds.FLAVOR.kind: _with_flavors,
 }
-"""Kind of an object -> what finds others' objects that depend on it, by what its title has behind the kind."""
+"""Kind of an object -> the function that finds others' objects that depend on it, by its title without the kind."""
 
 
 def _ends_with_us(pod: Manifest, own: Collection[str]) -> bool:
-    """Whether a pod ends by itself, or something of ours takes it with it when it is deleted."""
+    """Whether a pod ends by itself, or is deleted with an object of ours."""
     labels, owners = pod.get("labels") or {}, pod.get("ownerReferences") or []
     job = job_of(labels)
     makers = [(each["kind"], each["name"]) for each in owners] + [
@@ -199,12 +197,12 @@ def _others(listed: list[Listed], own: Collection[str]) -> list[str]:
         title(each)
         for _, objects in listed
         for each in objects
-        if title(each) not in own and not _goes_with_owners(each, kinds, own) and not _is_nobodys(each)
+        if title(each) not in own and not _goes_with_owners(each, kinds, own) and not _is_system(each)
     )
 
 
 def _goes_with_owners(each: Manifest, kinds: Collection[tuple[str, str]], own: Collection[str]) -> bool:
-    """Whether each of its owners is the stack's, or is of `kinds`, group and kind, and thus judged itself."""
+    """Whether each owner is the stack's, or is of `kinds` (group and kind), so that the owner itself is judged."""
     metadata = each["metadata"]
     owners = metadata.get("ownerReferences") or []
     return bool(owners) and all(
@@ -214,8 +212,8 @@ def _goes_with_owners(each: Manifest, kinds: Collection[tuple[str, str]], own: C
     )
 
 
-def _is_nobodys(each: Manifest) -> bool:
-    """Whether an object is the cluster's own, or a passing helper of ours."""
+def _is_system(each: Manifest) -> bool:
+    """Whether the cluster itself created an object, or it is a temporary helper of ours."""
     kind, metadata = each["kind"], each["metadata"]
     is_helper = kind == POD.kind and metadata["name"].startswith(reader_pod.NAME_PREFIX)
     is_token = kind == SECRET.kind and not TOKENS.isdisjoint(metadata.get("annotations") or {})
@@ -223,7 +221,7 @@ def _is_nobodys(each: Manifest) -> bool:
 
 
 def _served(look: Look, kinds: Collection[Kind], without: str, namespace: str = "") -> Iterator[Listed]:
-    """Of each kind that the server has: without the kind there are no jobs."""
+    """The objects of each kind that the server has."""
     for kind in kinds:
         found = look.listed(kind, namespace, without=without)
         if found is not None:
@@ -237,11 +235,11 @@ def _objects(look: Look, namespace: str, without: str) -> Iterator[Listed]:
 
 
 def _without_copies(look: Look, maps: list[Manifest]) -> list[Manifest]:
-    """ConfigMaps without those that namespace `default` has, too: a controller keeps one in every namespace."""
+    """ConfigMaps, except copies of one in namespace `default`: a controller keeps such a copy in every namespace."""
     try:
         known = {each["metadata"]["name"]: _content(each) for each in look.listed(CONFIG_MAP, DEFAULT) or []}
     except ForbiddenError:
-        known = {}  # more of them count as others' then
+        known = {}  # then copies count as others' objects, too
     return [each for each in maps if known.get(each["metadata"]["name"]) != _content(each)]
 
 

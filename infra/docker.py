@@ -1,4 +1,4 @@
-"""What we ask of the container engine: containers, images, networks."""
+"""Our calls of the container engine: containers, images, networks."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ class EngineError(ProgramError):
 
 
 def ensure_answers() -> None:
-    """Raises EngineError unless the engine answers: a silent one must not look like one without containers."""
+    """Raises EngineError if the engine does not answer: that must not look like an engine without containers."""
     try:
         output("docker", "version", "--format", "{{.Server.Version}}")
     except CommandError as error:
         raise EngineError(
-            f"the container engine does not answer; start it, or run make up.\n{error}"
+            f"the container engine does not answer.\n{error}\n  fix: start it, or run `make up`, which starts our own"
         ) from None
 
 
 def identity() -> dict[str, str]:
-    """What tells this engine from another: its `id`, and the `host` that clients connect to.
+    """The identity of this engine: its `id`, and the `host` to which clients connect.
 
-    The id is the engine's own with the folder of its data: up to Docker 23 the engine's own is that of the machine.
+    The id has the engine's own id and its data folder: up to Docker 23 all engines of a machine have the same id.
     Raises CommandError.
     """
     host = output("docker", "context", "inspect", "--format", "{{.Endpoints.docker.Host}}").strip()
@@ -34,9 +34,9 @@ def identity() -> dict[str, str]:
 
 
 def container(name: str) -> dict[str, Any] | None:
-    """`docker inspect` of a container; None where there is none of that name or id.
+    """`docker inspect` of a container; None if there is none of that name or id.
 
-    Raises EngineError where no engine answers, else CommandError.
+    Raises EngineError if no engine answers, else CommandError.
     """
     try:
         found: list[dict[str, Any]] = json.loads(output("docker", "container", "inspect", name))
@@ -49,9 +49,9 @@ def container(name: str) -> dict[str, Any] | None:
 
 
 def labelled(label: str) -> list[dict[str, Any]]:
-    """`docker inspect` of every container, stopped ones too, with `label` (`key=value`); ordered by name.
+    """`docker inspect` of every container, also stopped, with `label` (`key=value`); ordered by name.
 
-    Raises EngineError where no engine answers, else CommandError.
+    Raises EngineError if no engine answers, else CommandError.
     """
     try:
         ids = output("docker", "ps", "--all", "--quiet", "--no-trunc", "--filter", f"label={label}").split()
@@ -63,7 +63,7 @@ def labelled(label: str) -> list[dict[str, Any]]:
 
 
 def execute(node: str, *command: str, stdin: str | None = None) -> str:
-    """Run `command` in the container `node`, with the text `stdin`; its standard output. Raises CommandError."""
+    """Run `command` in the container `node`, with the text `stdin`. Returns its output. Raises CommandError."""
     interactive = ["--interactive"] if stdin is not None else []
     return output("docker", "exec", *interactive, node, *command, stdin=stdin)
 

@@ -1,6 +1,6 @@
 """Base of our dynamic resource providers.
 
-Pulumi pickles a provider into the state. Ours hold no data and are importable classes, so what is pickled is a name.
+Pulumi pickles a provider into the state. Ours are importable classes without data, so the state holds only their names.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from pulumi.dynamic import ConfigureRequest, DiffResult, ReadResult, ResourcePro
 Props = dict[str, Any]
 GONE = ""
 IGNORED = {"__provider"}
-# How the cluster is reached. A file that was moved and a context that was renamed lead to the same cluster.
+# The cluster's address. A moved file and a renamed context lead to the same cluster.
 ADDRESS = ("kubeconfigPath", "context")
-# Pulumi's host (3.260) handles four calls at once, whatever PULUMI_PARALLEL says, and has no setting for it: four jobs
-# that train, or wait in a queue, would hold up every other job, and the models of jobs that have ended.
+# Pulumi's host (3.260) handles four calls at once, ignores PULUMI_PARALLEL, and has no setting for it: four jobs that
+# train, or wait in a queue, would block every other job, and the models of ended jobs.
 # Source: `main` of pulumi/dynamic/__main__.py. gRPC looks for `experimental_thread_pool` at each call (_server.py).
 HOST = "pulumi.dynamic.__main__"
 LONG = ("Create", "Update", "Read", "Delete")
@@ -27,13 +27,13 @@ CALLS = 1000
 
 
 class Provider(ResourceProvider):
-    """What our providers share: which changed inputs replace a resource, and which update it in place."""
+    """The base of our providers: says which changed inputs replace a resource, and which update it in place."""
 
     serialize_as_secret_always = False
-    # Input properties whose change replaces the object. Changes of others update it in place, or are ignored.
+    # Input properties whose change replaces the object. Changes of other properties update it in place or are ignored.
     replaced_by: tuple[str, ...] = ()
     updated_by: tuple[str, ...] = ()
-    # Input properties that an update takes over, and does nothing else for: ADDRESS of what reaches a cluster.
+    # Input properties that an update only copies into the state: ADDRESS, for resources that reach a cluster.
     taken_over: tuple[str, ...] = ()
 
     def configure(self, req: ConfigureRequest) -> None:
@@ -50,13 +50,13 @@ class Provider(ResourceProvider):
         )
 
     def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
-        """Nothing but `taken_over`: providers with `updated_by` do the rest."""
+        """Copy `taken_over` into the state. Providers with `updated_by` override this."""
         given = [key for key in self.taken_over if key in _olds or key in _news]
         return UpdateResult(plain_props(_olds) | {key: _news.get(key) for key in given})
 
 
 class _Messages:
-    """Stands in the host for `traceback`, with which it (3.260) answers an error. Ours say all in their message."""
+    """Replaces the host's `traceback`, with which it (3.260) reports an error. Our errors need only their message."""
 
     @staticmethod
     def format_exc() -> str:
@@ -74,7 +74,7 @@ def _raise_limit(host: Any) -> None:
 
 
 def changed(keys: tuple[str, ...], olds: Props, news: Props) -> list[str]:
-    """Those of `keys` whose values differ."""
+    """The keys among `keys` whose values differ."""
     return [key for key in keys if olds.get(key) != news.get(key)]
 
 
@@ -84,7 +84,7 @@ def missing() -> ReadResult:
 
 
 def show(line: str) -> None:
-    """Pulumi shows what a plugin prints."""
+    """Print a line. Pulumi shows a plugin's output."""
     print(line, flush=True)
 
 

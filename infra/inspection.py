@@ -1,7 +1,6 @@
-"""A last look at the cluster and the models, after a `pulumi up`.
+"""Checks the cluster and the models after `pulumi up`.
 
-Pulumi judges by its state: it does not see that an object of the stack is half deleted, and a finalizer may hold it for
-a long time.
+Pulumi goes by its state. It does not see an object that is being deleted, which a finalizer may hold for a long time.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from infra.objects.job_kinds import NAMES, OF_API
 from infra.objects.kinds import CLAIM, POD, VOLUME
 from infra.objects.labels import MANAGED_BY, RUN, STACK, job_of
 from infra.objects.look import Look
-from infra.objects.patience import PATIENCE_S
+from infra.objects.retry import PATIENCE_S
 from infra.run import job_status, reader_pod
 
 Objects = list[dict[str, Any]]
-# What was deleted a moment ago, a reader pod for example, may take so many seconds to go.
+# Objects that were deleted a moment ago, for example a reader pod, may exist for this long, in seconds.
 SETTLE_S = 60
 PAUSE_S = 1
 RUNBOOK = "docs/runbooks/released-volume.md"
@@ -34,14 +33,14 @@ def objects(stack: Stack, look: Look) -> Objects:
     namespace = stack.cluster.namespace
     selector = ",".join(f"{key}={value}" for key, value in MANAGED_BY.items())
     listed = [look.listed(CLAIM, namespace), look.listed(POD, namespace, labels=selector)]
-    if volumes.own_volumes(stack):  # whoever has none of his own may not be allowed to list them
+    if volumes.own_volumes(stack):  # a user without own volumes may lack the right to list them
         listed.append(look.listed(VOLUME))
     listed.append(look.listed(OF_API[stack.operator.api], namespace))
     return [each for found in listed for each in found or [] if is_ours(each, stack)]
 
 
 def is_ours(each: Mapping[str, Any], stack: Stack) -> bool:
-    """By label, or by the name that the stack gives it; a pod by its job, or because it reads for us."""
+    """Whether an object is the stack's: by label or name; a pod by its job, or as one of our reader pods."""
     metadata, labels = each["metadata"], each["metadata"].get("labels") or {}
     names = {volume.claim for volume in volumes.volumes(stack)}
     names |= {volume.name for volume in volumes.own_volumes(stack)}
@@ -54,7 +53,7 @@ def is_ours(each: Mapping[str, Any], stack: Stack) -> bool:
 
 
 def cluster_findings(stack: Stack, found: Objects, left: Collection[str] = ()) -> Iterator[str]:
-    """What is missing, half gone or not bound, one sentence each. `left`: names of jobs that need not be there."""
+    """Objects that are missing, being deleted or not bound, one sentence each. `left`: jobs that may be missing."""
     there = {(each["kind"], each["metadata"]["name"]) for each in found}
     wanted = [("PersistentVolume", volume.name) for volume in volumes.own_volumes(stack)]
     wanted += [("PersistentVolumeClaim", volume.claim) for volume in volumes.volumes(stack)]
@@ -78,14 +77,14 @@ def _waits(stack: Stack, each: Mapping[str, Any]) -> bool:
 
 
 def may_have_left(outputs: Mapping[str, Any], stack: Stack) -> list[str]:
-    """Names of the jobs that have succeeded and do not stay."""
+    """Names of the jobs that succeeded and are deleted after that."""
     known = outputs.get("jobs") or {}
     leaving = [job.name for job in stack.jobs if job.run_policy.ttl_seconds_after_finished is not None]
     return [name for name in leaving if (known.get(name) or {}).get("jobStatus") == job_status.SUCCEEDED]
 
 
 def model_findings(outputs: Mapping[str, Any], stack: Stack, found: Objects) -> Iterator[str]:
-    """Models that the outputs name and that are not there, or are of another run."""
+    """Models that the outputs name and that are missing, or belong to another run."""
     runs = {
         each["metadata"]["name"]: each["metadata"]["labels"][RUN] for each in found if each["kind"] in NAMES
     }
@@ -96,11 +95,11 @@ def model_findings(outputs: Mapping[str, Any], stack: Stack, found: Objects) -> 
         model = paths.resolved(str(known.get("modelPath")))
         own = paths.models(stack.name) / "runs" / runs.get(job.name, "") / job.model
         if not model.is_file():
-            yield f"{model} is missing, though the outputs name it as the model of job {job.name}"
+            yield f"{model} is missing; the outputs name it as the model of job {job.name}"
             if own.is_file():
-                yield f"{own} is there: `make use RUN={own.parent.name}` puts it at the top again"
+                yield f"{own} exists: `make use RUN={own.parent.name}` copies it to that place again"
         elif own.is_file() and _digest(own) != _digest(model):
-            yield f"{model} is not the model of {job.name}'s run, which is {own}"
+            yield f"{model} differs from {own}, the model of {job.name}'s run"
 
 
 def _digest(file: Path) -> str:
@@ -108,7 +107,7 @@ def _digest(file: Path) -> str:
 
 
 def inspect(stack: Stack, outputs: Mapping[str, Any], show: Callable[[str], None]) -> list[str]:
-    """The findings that are left after at most SETTLE_S seconds. Raises UnknownError.
+    """The findings that remain after at most SETTLE_S seconds. Raises UnknownError.
 
     Parameters:
         outputs: the stack's.

@@ -1,4 +1,4 @@
-"""The controllers that a stack installs: those of its API, and Kueue. One table, and one component for all of them."""
+"""The controllers that a stack installs: its API's and Kueue. One table, and one component for all of them."""
 
 from __future__ import annotations
 
@@ -27,27 +27,27 @@ from infra.upstream import vendored
 
 OPERATOR, QUEUE, QUOTA = PARTS = ("operator", "queue", "quota")
 """The controllers of the stack's API, Kueue, and the objects of `cluster.queue`; each is a phase of the plan."""
-# What controllers write into their own objects while they run.
+# Fields that controllers write into their own objects.
 FILLED_IN = {
     "ValidatingWebhookConfiguration": ["webhooks[*].clientConfig.caBundle"],
     "MutatingWebhookConfiguration": ["webhooks[*].clientConfig.caBundle"],
     "Secret": ["data"],
 }
 CONVERSION = "spec.conversion.webhook.clientConfig.caBundle"
-"""As FILLED_IN, of a definition with a webhook that converts its versions."""
+"""As FILLED_IN, for a definition with a webhook that converts its versions."""
 
 
 @dataclass(frozen=True)
 class Controllers:
-    """What is installed as a whole.
+    """Controllers that are installed together.
 
     Parameters:
-        kind: of the component; `make down` knows by it what others use.
-        part: how the component's name ends.
-        objects: upstream's objects, patched, for a stack; the plan says whether JobSet is the stack's, too.
-        images: name of a pushed image -> the variable that names it in this machine's engine, and the image that it is
-            in place of, in the Deployment's image and arguments.
-        wait: name and `probes` of the resource that is there once the webhooks answer.
+        kind: of the component; from it, `make down` knows which objects others use.
+        part: the end of the component's name.
+        objects: upstream's objects, patched, for a stack; the plan says whether the stack installs JobSet, too.
+        images: name of a pushed image -> the variable that names it in this machine's engine, and the image that it
+            replaces in the Deployment's image and arguments.
+        wait: name and `probes` of the resource that is created once the webhooks answer.
     """
 
     kind: str
@@ -121,7 +121,7 @@ def manifests(stack: Stack, planned: Plan) -> list[Manifest]:
 def installed(
     row: Controllers, stack: Stack, planned: Plan, definitions: bool, programs: bool
 ) -> list[Manifest]:
-    """Of the objects of `row` the definitions, the programs with all that they need, both, or neither."""
+    """The objects of `row`: only the definitions, only the programs with all that they need, both, or none."""
     if not (definitions or programs):
         return []
     objects = row.objects(stack, planned)
@@ -132,16 +132,16 @@ class Operator(pulumi.ComponentResource):
     """Upstream's objects, patched, one resource each.
 
     Parameters:
-        row: which controllers.
+        row: the controllers.
         stack: for its name.
-        cluster: where they go.
-        objects: what is the stack's to make of it, the CRDs first.
-        first: what comes before.
-        environment: may name images of the engine to push to the cluster's registry.
+        cluster: where they are installed.
+        objects: the objects that the stack creates, CRDs first.
+        first: resources to wait for.
+        environment: may name images of the engine, to be pushed to the cluster's registry.
 
     Attributes:
-        ready: what a job has to wait for, and what has to wait for the job when both go: its end is an update that the
-            controllers' webhooks are asked about. The webhook's resource alone would not do, since it stays when
+        ready: the resources for which a job waits. They are deleted after the job: a job's end is an update, and the
+            API server asks the controllers' webhooks about it. The webhook's resource is not enough: it stays when
             `operator.api` changes.
     """
 
@@ -168,7 +168,7 @@ class Operator(pulumi.ComponentResource):
         first = [*self.ready]
         pushed = self._pushed(environment)
         others = [self._register(each, first) for each in objects if each["kind"] != "Deployment"]
-        # Without its rights a program would ask again after ever longer pauses, up to minutes after they are there.
+        # Rights first: a program without them tries again after ever longer pauses, up to minutes.
         opts = self.cluster.options(self, [*first, *others, *self.cluster.pull_ready])
         deployments = [
             Object(title(each), _with(each, pushed), api_version="apps/v1", kind=each["kind"], opts=opts)
@@ -188,7 +188,7 @@ class Operator(pulumi.ComponentResource):
         return Webhook(f"{self.stack.name}-{name}", props, opts)
 
     def _pushed(self, environment: Mapping[str, str]) -> dict[str, pulumi.Output[str]]:
-        """Published image -> the reference, in the cluster's registry, of the one that toolchain/ has made for it."""
+        """Published image -> the reference, in the cluster's registry, of the image that toolchain/ built for it."""
         found = {}
         for part, (variable, published) in self.row.images.items():
             source = environment.get(variable)
@@ -202,13 +202,13 @@ class Operator(pulumi.ComponentResource):
         return found
 
     def add(self, objects: list[Manifest]) -> None:
-        """Register objects of the controllers' kinds, each after those before it, once the webhooks answer."""
+        """Register objects of the controllers' kinds, one after the other, once the webhooks answer."""
         for each in objects:
             field = quotas.IMMUTABLE.get(each["kind"])
-            anew = pulumi.ResourceOptions(
+            replacing = pulumi.ResourceOptions(
                 replace_on_changes=[field] if field else None, delete_before_replace=True if field else None
             )
-            opts = pulumi.ResourceOptions.merge(self.cluster.options(self, [*self.ready]), anew)
+            opts = pulumi.ResourceOptions.merge(self.cluster.options(self, [*self.ready]), replacing)
             self.ready.append(register(each, opts))
 
     def _register(
@@ -226,7 +226,7 @@ class Operator(pulumi.ComponentResource):
 def _with(
     deployment: Manifest, pushed: Mapping[str, pulumi.Output[str]]
 ) -> Manifest | pulumi.Output[Manifest]:
-    """The Deployment with the images that are known only once they are pushed."""
+    """The Deployment with the pushed images, which are known only then."""
     container = deployment["spec"]["template"]["spec"]["containers"][0]
     words = str([container["image"], *(container.get("args") or [])])
     wanted = {published: image for published, image in pushed.items() if published in words}
@@ -250,10 +250,10 @@ def _replaced(deployment: Manifest, images: Mapping[str, str]) -> Manifest:
     return {**deployment, "spec": {**deployment["spec"], "template": template}}
 
 
-def provide(
+def register_all(
     stack: Stack, cluster: Cluster, objects: Mapping[str, list[Manifest]], namespaces: list[pulumi.Resource]
 ) -> Operator:
-    """Register them. Returns the last component, which is ready when all are.
+    """Register the controllers. Returns the last component, which is ready when all are ready.
 
     Parameters:
         objects: what `parts` returns.

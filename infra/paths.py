@@ -12,13 +12,13 @@ DATA = ROOT / agreed.DATA
 
 
 def portable(path: Path | str) -> str:
-    """A path as a stack's state holds it: relative when it lies in this clone, so that each clone means its own."""
+    """The form of a path in a stack's state: relative inside this clone, so that each clone finds its own file."""
     found = Path(path)
     return str(found.relative_to(ROOT)) if found.is_relative_to(ROOT) else str(path)
 
 
 def resolved(text: str) -> Path:
-    """The file on this machine that `portable` wrote down."""
+    """The file on this machine for a path from `portable`."""
     return ROOT / text
 
 
@@ -28,7 +28,7 @@ def stack_file(stack: str) -> Path:
 
 
 def kubeconfig(cluster: str) -> Path:
-    """The file that reaches the cluster of this name, which a stack of this clone has made."""
+    """The kubeconfig file of the cluster of this name, which a stack of this clone created."""
     return STATE / "kubeconfig" / f"{cluster}.yaml"
 
 
@@ -38,12 +38,12 @@ def markers() -> Path:
 
 
 def marker(cluster: str) -> Path:
-    """Says that a cluster of this name is ours. It is written before the cluster is made, and removed with it."""
+    """The marker file of our cluster of this name. It is written before the cluster's creation, and deleted with it."""
     return markers() / f"{cluster}.json"
 
 
 def registry_password() -> Path:
-    """The file with the password that the registries of this clone's kind clusters ask for."""
+    """The file with the password of the registries of this clone's kind clusters."""
     return STATE / "registry" / "password"
 
 

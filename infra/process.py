@@ -1,4 +1,4 @@
-"""Runs the command line tools that the dynamic resources stand on."""
+"""Runs the command line tools that the dynamic resources need."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _given: ContextVar[Mapping[str, str]] = ContextVar("variables", default=os.envir
 
 
 def variables() -> Mapping[str, str]:
-    """The variables that commands get, and that name images and tools: this process's, or those of `given`."""
+    """The variables for commands, also with the names of images and tools: this process's, or the ones of `given`."""
     return _given.get()
 
 
 @contextmanager
 def given(names: Mapping[str, str]) -> Iterator[None]:
-    """Have `variables` be `names` inside, in this thread: `toolchain/` calls for a stack, whose shell nobody is in."""
+    """Inside the block, in this thread, `variables` returns `names`: `toolchain/` calls with a stack's variables."""
     token = _given.set(names)
     try:
         yield
@@ -31,11 +31,11 @@ def given(names: Mapping[str, str]) -> Iterator[None]:
 
 
 class CommandError(agreed.ProgramError):
-    """A command failed. The text holds the command and its last lines."""
+    """A command failed. The text has the command and its last lines."""
 
 
 def output(*command: str, stdin: str | None = None, env: Mapping[str, str] | None = None) -> str:
-    """Standard output of `command`. Raises CommandError when it fails or cannot be found."""
+    """Standard output of `command`. Raises CommandError if it fails or is not found."""
     try:
         done = subprocess.run(
             command, input=stdin, capture_output=True, text=True, env={**environment(), **(env or {})}
@@ -49,7 +49,7 @@ def output(*command: str, stdin: str | None = None, env: Mapping[str, str] | Non
 
 @contextmanager
 def path_for_libraries() -> Iterator[None]:
-    """Have os.environ's PATH be that of `variables` inside: for a library that looks for programs there itself."""
+    """Inside the block, os.environ has the PATH of `variables`: for a library that searches programs there itself."""
     before = os.environ.get("PATH", os.defpath)
     os.environ["PATH"] = variables().get("PATH", before)
     try:
@@ -59,15 +59,15 @@ def path_for_libraries() -> Iterator[None]:
 
 
 def environment() -> dict[str, str]:
-    """The variables of a child: `variables` without those that lead docker and kind astray, and kubectl's."""
+    """The variables of a child: `variables` without agreed.ASTRAY, and with kubectl's."""
     kept = {name: value for name, value in variables().items() if name not in agreed.ASTRAY}
     return {**agreed.KUBECTL, **kept}
 
 
 def pipe(source: Sequence[str], target: Sequence[str]) -> None:
-    """`source | target`. Raises CommandError with the last lines of the one that failed.
+    """`source | target`. Raises CommandError with the last lines of the failed command.
 
-    When `target` ends early, the pipe is closed, so that `source` ends too: it would wait for ever to write.
+    If `target` ends early, the pipe is closed, so that `source` ends, too. Otherwise it would wait for ever to write.
     """
     try:
         with (
@@ -88,7 +88,7 @@ def pipe(source: Sequence[str], target: Sequence[str]) -> None:
             complaint = complaints.read()
     except FileNotFoundError as error:
         raise _not_installed([str(error.filename)]) from None
-    # The target first: one that gave up is why the source could not write.
+    # The target first: if it failed, the source failed because of it.
     for command, code, text in ((target, read.returncode, read.stdout), (source, written, complaint)):
         if code:
             raise CommandError(_failure(command, code, text.decode(errors="replace")))

@@ -1,4 +1,4 @@
-"""What `__main__` wires: reading the configuration, and the stack's outputs."""
+"""Parts of `__main__`: the configuration, the stack's ownership, its data sets and its outputs."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from infra.sweep import search
 
 
 def stack_config() -> Stack:
-    """The stack's validated configuration, as Pulumi hands it over. Raises ConfigError and dataset.DataError."""
+    """The stack's validated configuration, from Pulumi. Raises ConfigError and dataset.DataError."""
     config = pulumi.Config()
-    # pulumi.Config answers for a key that is asked for; only this mapping has those that nobody asks for.
+    # pulumi.Config returns only keys that we name. This mapping has all keys, unknown ones included.
     names = {*Sections.model_fields, *sections(pulumi.runtime.get_config_env())}
     given = {name: config.get(name) for name in names}
     name = pulumi.get_stack()
@@ -45,7 +45,7 @@ def stack_config() -> Stack:
 
 
 def with_trials(stack: Stack) -> Stack:
-    """`stack` with the jobs of the trials that `make sweep` has under way, behind its own.
+    """`stack` with its own jobs, then the jobs of the trials that `make sweep` runs now.
 
     Raises ConfigError and dataset.DataError.
     """
@@ -54,7 +54,7 @@ def with_trials(stack: Stack) -> Stack:
     if under_way is None or under_way.stack != stack.name or not under_way.trials:
         return stack
     if stack.protected:
-        allowed = f"unset, where trainstack:protected is true ({stack.file}): nobody reviews trials"
+        allowed = f"unset if trainstack:protected is true ({stack.file}), because no review shows trials"
         raise ConfigError(paragraph("the shell", agreed.TRIALS, file, allowed, f"unset {agreed.TRIALS}"))
     sweep_trials.ensure_asked(stack.jobs[0], stack.sweep, stack.file, under_way.job)
     search.ensure_same(stack, under_way.identity)
@@ -64,7 +64,7 @@ def with_trials(stack: Stack) -> Stack:
 
 
 def datasets(stack: Stack) -> dict[str, Dataset | None]:
-    """Job's name -> what it trains on from this machine; warns where a review shows another one.
+    """Job's name -> the data set that it trains on from this machine; warns if a review shows another data set.
 
     Raises dataset.DataError.
     """
@@ -74,32 +74,32 @@ def datasets(stack: Stack) -> dict[str, Dataset | None]:
         if found is not reviewed[name]:
             pulumi.log.info(
                 f"{name}: dataset auto is {found} on this machine, by the files in {folders[name]}; "
-                f"a review shows {reviewed[name]}, and with `python -m infra.review {stack.name} --here` this"
+                f"a review shows {reviewed[name]}; `python -m infra.review {stack.name} --here` shows {found}"
             )
     return chosen
 
 
 def ownership(stack: Stack) -> Ownership:
-    """What tells this stack's objects from others'. Raises OwnerIdError where an id is given back to another state."""
+    """How to tell this stack's objects from others'. Raises OwnerIdError if ADOPT differs from the id in the state."""
     held, given = stack_state.read(), owner.id_to_adopt()
     if given and held.owner and given != held.owner:
         raise owner.OwnerIdError(
-            f"ADOPT={given}: the state of stack {stack.name} holds the owner's id {held.owner}\n  fix: leave ADOPT out"
+            f"ADOPT={given}: the state of stack {stack.name} has another owner id, {held.owner}\n  fix: leave ADOPT out"
         )
     is_own = stack.cluster.kind.has_our_nodes
     return Ownership(held, held.owner or given, own_cluster=is_own, given=given is not None)
 
 
 def keep_unfollowed(stack: Stack, held: StackState, *, is_there: bool) -> None:
-    """Keep what is left of jobs that nobody has followed, before this update may replace them; nothing in a preview."""
+    """Save the logs and results of jobs that nobody followed, before this update may replace them. Not in a preview."""
     if is_there and not pulumi.runtime.is_dry_run():
         unfollowed.keep(stack, held.jobs, pulumi.log.info)
 
 
 def export(stack: Stack, cluster: Cluster, image: Image, runs: Mapping[str, JobRun]) -> None:
-    """Flat outputs for the single job of a stack, the map `jobs` in any case. `runs`: job's name -> its run.
+    """Export the map `jobs`, and flat outputs if the stack has one job. `runs`: job's name -> its run.
 
-    A job with `model: null` leaves none: its `modelPath` is null.
+    The `modelPath` of a job with `model: null` is null.
     """
     leaves_model = {job.name: job.model is not None for job in stack.jobs}
     jobs = {
@@ -123,5 +123,5 @@ def export(stack: Stack, cluster: Cluster, image: Image, runs: Mapping[str, JobR
 
 
 def _known(output: pulumi.Output[Any]) -> pulumi.Output[Any]:
-    """`output`; None in an update that leaves out what it comes from, by `--exclude`."""
+    """`output`; None if an update excludes its resource with `--exclude`."""
     return output if pulumi.runtime.is_dry_run() else pulumi.Output.from_input(output.future())

@@ -1,4 +1,4 @@
-"""Registers a plan: one loop makes every object of it a resource, phase by phase, between what is no object."""
+"""Registers a plan, phase by phase: its objects, and the resources between them that are not Kubernetes objects."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Registration:
     """The objects of a plan as resources in a cluster.
 
     Attributes:
-        made: what phases, titles of objects, and whatever else objects wait for have come to.
-        image: the trainer image's reference, by digest; not known in a preview before the image is pushed.
+        made: phase, title of an object, or another thing that objects wait for -> its resources.
+        image: the trainer image's reference, by digest; unknown in a preview until the image is pushed.
     """
 
     def __init__(self, cluster: Cluster, planned: Iterable[Planned]) -> None:
@@ -46,7 +46,7 @@ class Registration:
     def register(
         self, phase: str, parent: pulumi.Resource | None = None, without: Planned | None = None
     ) -> None:
-        """Make the objects of `phase` resources, one of them left out. `parent`: by default the provider."""
+        """Register the objects of `phase` except `without`. `parent`: by default the provider."""
         for each in self.rows(phase):
             if each is not without:
                 waits = [made for name in each.after for made in self.made[name]]
@@ -57,12 +57,12 @@ class Registration:
                 self.made[title(each.manifest)].append(made)
 
     def pushed(self, each: Planned) -> pulumi.Output[str]:
-        """The image's reference, such that an object with it is deleted before what holds it is."""
+        """The image's reference. An object with it is deleted before the objects of its `delete_before`."""
         held = [delete_first(made, "") for name in each.delete_before for made in self.made[name]]
         return pulumi.Output.all(self.image, *held).apply(lambda known: str(known[0]))
 
     def _filled(self, each: Planned) -> Manifest:
-        """The object with what is known only now."""
+        """The object, with the values that are known only now."""
         if each.secret:
             return {**each.manifest, "data": pulumi.Output.secret(each.secret)}
         if each.image:
@@ -76,7 +76,7 @@ class Registration:
 
 
 def _with(value: Any, old: str, new: pulumi.Output[str]) -> Any:
-    """`value` with `new` wherever `old` stands. Of a mapping, a preview shows what is known beside what is not."""
+    """`value` with `new` instead of each `old`. Only `new` may be unknown, so a preview shows the other values."""
     if isinstance(value, dict):
         return {key: _with(each, old, new) for key, each in value.items()}
     if isinstance(value, list):
@@ -85,17 +85,17 @@ def _with(value: Any, old: str, new: pulumi.Output[str]) -> Any:
 
 
 def _on(trainjob: Manifest, runtime: Object) -> Manifest:
-    """`trainjob`, such that it is deleted before its `runtime` is, and made anew with it.
+    """`trainjob`, so that it is deleted before its `runtime`, and replaced with it.
 
-    While the runtime is not there yet, a preview does not know the reference, and so does not try the TrainJob out:
-    Trainer's webhook would refuse it.
+    Until the runtime exists, the reference is unknown. So a preview makes no dry run of the TrainJob, which Trainer's
+    webhook would refuse.
     """
     spec, name = trainjob["spec"], trainjob["spec"]["runtimeRef"]["name"]
     reference = {**spec["runtimeRef"], "name": runtime.id.apply(lambda _: name)}
     return {**trainjob, "spec": {**spec, "runtimeRef": reference}}
 
 
-def provide(
+def register_plan(
     stack: Stack,
     cluster: Cluster,
     image: Image,
@@ -105,21 +105,21 @@ def provide(
     nodes: Mapping[str, Taints],
     left: Mapping[str, Mapping[str, Any]],
 ) -> dict[str, JobRun]:
-    """Register everything in the order of dependence. Returns a job's name -> its run, of those that are followed.
+    """Register everything, each object after those that it depends on. Returns job's name -> run, of followed jobs.
 
     Parameters:
         folders: what `data_folders.contents` returns.
-        datasets: job's name -> what it trains on.
-        nodes: name -> taints of each node that the cluster is known to have.
-        left: what `finished.left` returns. A job that has left is made again for another run alone.
+        datasets: job's name -> its data set.
+        nodes: name -> taints of each known node of the cluster.
+        left: what `finished.left` returns. A finished and deleted job is created again only for another run.
     """
     registration = Registration(cluster, planned)
     made = registration.made
     registration.register(stack_plan.SPACES)
     objects = {part: [each.manifest for each in registration.rows(part)] for part in operators.PARTS}
-    made[operators.OPERATOR] = operators.provide(stack, cluster, objects, made[stack_plan.SPACES]).ready
+    made[operators.OPERATOR] = operators.register_all(stack, cluster, objects, made[stack_plan.SPACES]).ready
     registration.register(stack_plan.GUARD)
-    made[stack_plan.FOLDERS] = data_folders.provide(stack, folders)
+    made[stack_plan.FOLDERS] = data_folders.register(stack, folders)
     storage = pulumi.ComponentResource("trainstack:storage:Storage", f"{stack.name}-storage")
     registration.register(stack_plan.VOLUMES, storage)
     storage.register_outputs({"claims": [each.claim for each in volumes.volumes(stack)]})
@@ -127,7 +127,7 @@ def provide(
     registration.register(stack_plan.PREPARED)
     made[stack_plan.PREPARED] += _on_node(stack, cluster)
     pulled = [*made[stack_plan.VOLUMES], *made[stack_plan.PREPARED], *made[stack_plan.IMAGE]]
-    made[stack_plan.SHARED] = shared_folder.provide(stack, cluster, image.reference, datasets, nodes, pulled)
+    made[stack_plan.SHARED] = shared_folder.register(stack, cluster, image.reference, datasets, nodes, pulled)
     for job in stack.jobs:
         given = _job(stack, job, registration, datasets[job.name], left)
         if job.name not in stack.trials:
@@ -140,7 +140,7 @@ def provide(
 
 
 def _on_node(stack: Stack, cluster: Cluster) -> list[pulumi.Resource]:
-    """The models' folder on a node of ours, writable for the trainer, which is not root."""
+    """Makes the models' folder on our node writable for the trainer, which is not root."""
     config = stack.storage
     if not config.prepares or stack.prepared_by_job or cluster.nodes is None:
         return []
@@ -163,7 +163,7 @@ def _job(
     dataset: Dataset | None,
     left: Mapping[str, Mapping[str, Any]],
 ) -> Job:
-    """Register the objects of a job; one that has finished and left is not made again."""
+    """Register the objects of a job. A finished and deleted job is not created again."""
     phase, part = stack_plan.of_job(job.name), pulumi.ComponentResource(agreed.JOB, job.name)
     rows = registration.rows(phase)
     wanted = rows[-1]
@@ -174,15 +174,15 @@ def _job(
     image = registration.pushed(next(each for each in rows if each.image))
     given = context(stack, image, dataset)
     if ended:
-        asked = f"as runPolicy.{agreed.TTL} asks"
-        pulumi.log.info(f"{job.name}: it has finished and left, {asked}; its run {run} stays")
+        why = f"runPolicy.{agreed.TTL} had it deleted"
+        pulumi.log.info(f"{job.name}: the job finished, and {why}; its run {run} stays")
         return Job(job, given, run, [], given.namespace, ended["uid"], ended)
     made = registration.made[phase][-1]
     return Job(job, given, run, [made], made.metadata["namespace"], made.uid, {})
 
 
 def model_path(stack: Stack, job: JobConfig, run: str) -> Path:
-    """Where a job's model lies on this machine: the latest of a single job, the run's own where there are several.
+    """Where a job's model is on this machine: the latest model of a stack with one job, else the run's own.
 
     Parameters:
         run: the id of the job's run.

@@ -1,8 +1,8 @@
-"""Frees the stack's volumes where a deletion has stopped half way.
+"""Makes the stack's volumes usable again after an unfinished deletion.
 
-A claim that somebody deletes stays Terminating as long as a pod mounts it, finished pods of our jobs included; once it
-is gone, its volume is Released and remembers it, and takes no other. A volume that somebody deletes stays Terminating
-as long as it is claimed. Pulumi sees none of this: run before `pulumi up`.
+A deleted claim stays Terminating as long as a pod mounts it, also a finished pod of our jobs. After that its volume is
+Released: it still names the old claim, and no other claim can bind it. A deleted volume stays Terminating as long as it
+is claimed. Pulumi sees none of this, so this runs before `pulumi up`.
 """
 
 from __future__ import annotations
@@ -26,28 +26,27 @@ from infra.objects.job_kinds import OF_API
 from infra.objects.kinds import CLAIM, POD, VOLUME, Kind
 from infra.objects.labels import job_of
 from infra.objects.look import NOT_FOUND, ForbiddenError, Look
-from infra.objects.patience import FORBIDDEN, PATIENCE_S, Patience
+from infra.objects.retry import FORBIDDEN, PATIENCE_S, Patience
 from infra.volumes import pods_with_claim
 from storage.manifests import Manifest, Volume
 
 RELEASED = ("Released", "Failed")
 RECLAIM, RETAIN = "persistentVolumeReclaimPolicy", "Retain"
-# How long finished pods and a claim may take to go, in seconds.
+# How long the deletion of finished pods and a claim may take, in seconds.
 GONE_S = 120
 PAUSE_S = 1
 
 
 class HeldError(ProgramError):
-    """A claim or a volume is on its way out, and something that is not ours holds it."""
+    """A claim or a volume is being deleted, and an object that is not ours holds it."""
 
 
 class Releasing:
     """The volumes of one stack in its cluster.
 
     Parameters:
-        show: gets a line for everything that is done, and about a server that is away.
-        own: titles of the stack's objects, those among them that its file does not name: a search's trials, jobs of
-            before.
+        show: gets a line for each step, and about a server that is away.
+        own: titles of the stack's objects, also objects that its file does not name: a search's trials, earlier jobs.
     """
 
     def __init__(
@@ -75,38 +74,38 @@ class Releasing:
                     self._forget_claim(volume, found, None if is_ending else claim)
             elif is_ending:
                 raise HeldError(
-                    f"claim {volume.namespace}/{volume.claim} is Terminating, and its files may go with it; "
-                    "nothing was touched\n  fix: copy what you need from it as long as a pod mounts it, "
+                    f"claim {volume.namespace}/{volume.claim} is Terminating, and its files may be deleted with it; "
+                    "nothing was touched\n  fix: copy the files that you need while a pod still mounts it, "
                     "delete the pods that hold it, and name another claim"
                 )
 
     def _keep_files(self, volume: Volume, found: Manifest | None) -> None:
-        """Somebody may have changed the reclaim policy; with the stack's own the claim goes without the files."""
+        """Set the reclaim policy Retain again, if somebody changed it: then the files outlive the claim."""
         if found is not None and found["spec"].get(RECLAIM) != RETAIN:
             kept = [{"op": "add", "path": f"/spec/{RECLAIM}", "value": RETAIN}]
             self._change(self.api.patch, VOLUME, volume.name, kept)
 
     def _give_claim_up(self, volume: Volume) -> None:
-        """Delete the claim that holds a Terminating volume of ours; the next update makes both again."""
+        """Delete the claim that holds our Terminating volume. The next update creates both again."""
         self.show(
-            f"volume {volume.name} is Terminating: deleting claim {volume.claim}, which holds it, files kept"
+            f"volume {volume.name} is Terminating: deleting claim {volume.claim}, which holds it; the files stay"
         )
         self._change(self.api.delete, CLAIM, volume.claim, volume.namespace)
 
     def _await_end(self, volume: Volume) -> None:
-        """Return once a Terminating volume without a claim is gone. Raises HeldError."""
+        """Wait until a Terminating volume without a claim no longer exists. Raises HeldError."""
 
         def held(found: Manifest) -> str:
             holding = ", ".join(found["metadata"].get("finalizers") or ())
             return (
                 f"volume {volume.name} is Terminating, held by its finalizers: {holding}\n"
-                "  fix: have what set them let it go, then run this again"
+                "  fix: let the program that set these finalizers remove them, then run this command again"
             )
 
         self._await_gone(lambda: self.look.get(VOLUME, volume.name), held)
 
     def _end_claim(self, volume: Volume) -> None:
-        """Delete our jobs that hold a Terminating claim; the next update makes them again."""
+        """Delete our jobs that hold a Terminating claim. The next update creates them again."""
         kind = OF_API[self.stack.operator.api]
         before = f"{kind.kind}/{volume.namespace}/"
         names = {job.name for job in self.stack.jobs}
@@ -121,14 +120,14 @@ class Releasing:
             others = ", ".join(pod["metadata"]["name"] for pod in self._pods(volume)) or "no pod"
             return (
                 f"claim {volume.namespace}/{volume.claim} is Terminating, held by: {others}\n"
-                f"  fix: delete what holds it (kubectl -n {volume.namespace} delete pod …), then run this again"
+                f"  fix: delete these pods (kubectl -n {volume.namespace} delete pod POD), then run this command again"
             )
 
         self._await_gone(lambda: self.look.get(CLAIM, volume.claim, volume.namespace), holders)
 
     @staticmethod
     def _await_gone(look: Callable[[], Manifest | None], held: Callable[[Manifest], str]) -> None:
-        """Return once `look` finds nothing. Raises HeldError with the words of `held` for what is still there."""
+        """Wait until `look` finds no object. Raises HeldError with the text of `held` for the last object found."""
         end = time.monotonic() + GONE_S
         while (found := look()) is not None:
             if time.monotonic() > end:
@@ -139,10 +138,10 @@ class Releasing:
         return pods_with_claim(volume.claim, self.look.listed(POD, volume.namespace) or [])
 
     def _forget_claim(self, volume: Volume, found: Manifest, claim: Manifest | None) -> None:
-        """Let a volume be claimed again that is bound to a claim of before: claimRef keeps the name and loses the uid.
+        """Let a new claim bind a volume that is bound to a deleted claim: remove the uid from its claimRef.
 
-        Its phase may still be Bound: the controller takes a moment to see that the claim has gone, and the next claim
-        of that name would be Pending for ever.
+        The volume's phase may still be Bound, because the controller sees the deletion a moment later. Otherwise the
+        next claim of that name would be Pending for ever.
         """
         bound = found["spec"].get("claimRef") or {}
         uid = bound.get("uid")
@@ -154,30 +153,30 @@ class Releasing:
         same = {"op": "test", "path": "/spec/claimRef/uid", "value": uid}
         removed = [{"op": "remove", "path": f"/spec/claimRef/{key}"} for key in ("uid", "resourceVersion")]
         self.show(
-            f"volume {volume.name} is bound to a claim that is gone: letting it be claimed again, files kept"
+            f"volume {volume.name} is bound to a deleted claim: making it available for a new claim; the files stay"
         )
         self._change(self.api.patch, VOLUME, volume.name, [same, *removed])
 
     def _change(self, call: Callable[..., Any], kind: Kind, *arguments: Any, **options: Any) -> None:
-        """Change an object with patience; nothing where it is gone."""
+        """Change an object, if it still exists, and try again while the API server is away."""
         try:
             self.patience.ask(lambda: call(kind, *arguments, **options))
         except ApiException as error:
             if error.status == FORBIDDEN:
                 raise ForbiddenError(
-                    f"this user may not {call.__name__} {kind.plural}\n  fix: have that right given"
+                    f"this user may not {call.__name__} {kind.plural}\n  fix: ask an administrator for this right"
                 ) from None
             if error.status != NOT_FOUND:
                 raise
 
 
 def _is_ending(found: Manifest | None) -> bool:
-    """Whether somebody has deleted the object, and it is still there."""
+    """Whether the object is being deleted."""
     return found is not None and "deletionTimestamp" in found["metadata"]
 
 
 def release(file: Path, own: Collection[str], show: Callable[[str], None]) -> None:
-    """Free what a deletion has left half way in the cluster of a stack, by its file. As `Releasing`."""
+    """As `Releasing`, for the stack of a file."""
     try:
         stack = from_file(file)
         releasing = Releasing(stack, addresses.of_stack(stack), show, own)

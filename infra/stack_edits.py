@@ -1,4 +1,4 @@
-"""What is written into a stack file for the user: by `make promote`, `make use` and `make rerun`."""
+"""Edits a stack file for the user: for `make promote`, `make use` and `make rerun`."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ class Promotion:
 
     Parameters:
         job: its name in the stack that is promoted.
-        to: the name of the job that takes its options.
-        run: the id of the run that the first stack's file and a review of it ask for.
-        dataset: what that run trains on; None for the trainer's default.
-        changes: key of `training` -> the values that it had and gets, as they are written in a stack file.
-        left: keys that the first stack does not give, and the other does; they stay.
-        differing: keys of the job outside `training` that a run depends on and that differ; they stay.
+        to: the name of the job that gets its options.
+        run: the id of the run of the first stack's file, as in its review.
+        dataset: that run's data set; None for the trainer's default.
+        changes: key of `training` -> the old and the new value, as written in a stack file.
+        left: keys that only the second stack sets; they stay.
+        differing: keys of the job outside `training` on which a run depends and that differ; they stay.
     """
 
     job: str
@@ -58,7 +58,7 @@ class Promotion:
 
 
 def promotions(source: Path, target: Path) -> list[Promotion]:
-    """What the jobs of the stack file `target` take over from those of `source`. Raises ConfigError."""
+    """The options that the jobs of the stack file `target` get from the jobs of `source`. Raises ConfigError."""
     given, taking = from_file(source), from_file(target)
     datasets = dataset.of_review(given)
     found = []
@@ -87,7 +87,7 @@ def _options(job: JobConfig) -> dict[str, Any]:
 
 
 def _texts(file: Path, job: JobConfig, options: Mapping[str, Any]) -> dict[str, str]:
-    """`options` as the stack file writes them where that can be copied, else as YAML writes their values."""
+    """`options` in the stack file's own text if that can be copied, else as YAML."""
     there = written(file, job.name, "training")
     return {
         key: there[key] if key in there and _means(there[key], key, value) else _as_yaml(value)
@@ -96,7 +96,7 @@ def _texts(file: Path, job: JobConfig, options: Mapping[str, Any]) -> dict[str, 
 
 
 def _means(text: str, key: str, value: Any) -> bool:
-    """Whether `text` gives `key` this value, wherever it stands."""
+    """Whether `text` sets `key` to this value."""
     try:
         read = TrainingConfig.model_validate({key: stack_text.load(text)})
     except ValidationError:
@@ -120,7 +120,7 @@ def _differing(job: JobConfig, other: JobConfig) -> tuple[str, ...]:
 
 
 def _pairs(given: Stack, taking: Stack) -> Iterator[tuple[JobConfig, JobConfig]]:
-    """The only job of one stack and the only one of the other; of several those of one name."""
+    """The single jobs of two stacks; if there are several, the jobs of the same name."""
     if len(given.jobs) == len(taking.jobs) == 1:
         yield given.jobs[0], taking.jobs[0]
         return
@@ -129,35 +129,35 @@ def _pairs(given: Stack, taking: Stack) -> Iterator[tuple[JobConfig, JobConfig]]
     if not common:
         raise ConfigError(
             f"stacks {given.name} and {taking.name} have no job of the same name\n"
-            f"  fix: give a job of {taking.name} the name of the one in {given.name} whose options it takes"
+            f"  fix: rename a job of {taking.name}: give it the name of the job in {given.name} with the options"
         )
     yield from ((job, named[job.name]) for job in common)
 
 
 def take_over(target: Path, found: list[Promotion]) -> None:
-    """Change the stack file `target`. Raises ConfigError where it would not be valid; it stays as it was then."""
+    """Change the stack file `target`. Raises ConfigError if it would be invalid; it stays unchanged then."""
     changes = {each.to: {key: new for key, (_, new) in each.changes.items()} for each in found}
     set_keys(target, changes, "training")
 
 
 def choose_run(file: Path, run: str) -> list[str]:
-    """Write the finished run that a job goes back to into the stack file; the names of the jobs that changed.
+    """Write the finished run that a job shall use into the stack file. Returns the names of the changed jobs.
 
-    Raises ConfigError where no job has such runs, the volume is here without that run, or the file cannot be changed.
-    It stays as it was then.
+    Raises ConfigError if no job has such runs, this machine's volume lacks that run, or the file cannot be changed.
+    The file stays unchanged then.
 
     Parameters:
-        run: `none` has every job train again as the file says.
+        run: with `none`, every job trains again.
     """
     stack = from_file(file)
     jobs = [job for job in stack.jobs if run == NO_RUN or run.rpartition("-")[0] == job.name]
     if not jobs:
         names = ", ".join(f"{job.name}-<8 hex digits>" for job in stack.jobs)
-        raise ConfigError(f"{file.name}: no job makes run {run}\n  fix: take a run called {names}")
+        raise ConfigError(f"{file.name}: no job makes run {run}\n  fix: use a run named {names}")
     wanted = None if run == NO_RUN else run
     if wanted and stack.models_are_here and not (paths.models(stack.name) / "runs" / wanted).is_dir():
         raise ConfigError(
-            f"{file.name}: there is no run {wanted} on the volume\n  fix: take one that `make runs` lists"
+            f"{file.name}: there is no run {wanted} on the volume\n  fix: use a run that `make runs` lists"
         )
     changed = [job.name for job in jobs if job.run_id != wanted]
     set_keys(file, {name: {"runId": wanted or "null"} for name in changed})
@@ -165,13 +165,13 @@ def choose_run(file: Path, run: str) -> list[str]:
 
 
 def reruns(stack: Stack, only: str = "") -> dict[str, int]:
-    """Job's name -> the next value of its key `rerun` with which no run of the job is on this machine.
+    """Job's name -> the next value of its key `rerun` for which this machine has no run of the job.
 
-    Jobs of a `matrix` have one number, that of their template. Raises ConfigError for a job that does not exist, or
-    that `runId` keeps from training.
+    Jobs of a `matrix` share the number of their template. Raises ConfigError for a job that does not exist, or that
+    does not train because of `runId`.
 
     Parameters:
-        only: the one job that is asked for; empty for all.
+        only: one job's name; empty for all jobs.
     """
     names = [job.name for job in stack.jobs]
     if only and only not in names:
@@ -194,11 +194,11 @@ def _next_rerun(stack: Stack, job: JobConfig) -> int:
 
 
 def _runs(stack: Stack, job: JobConfig) -> Iterator[str]:
-    """The ids that the job's run may have: with the data set of a review, and with that of this machine."""
+    """The possible ids of the job's run: with the data set of a review, and with this machine's data set."""
     for datasets in (dataset.of_review(stack), dataset.of_jobs(stack)):
         yield stack_plan.run_id(stack, job, datasets[job.name])
 
 
 def count_up(file: Path, numbers: dict[str, int]) -> None:
-    """Set `rerun` of each job in the stack file. Raises ConfigError where its layout does not let it."""
+    """Set `rerun` of each job in the stack file. Raises ConfigError if its layout does not allow it."""
     set_keys(file, {job: {"rerun": str(number)} for job, number in numbers.items()})

@@ -1,4 +1,4 @@
-"""All objects that a stack makes in its cluster, as data: a review prints them, and the program registers them."""
+"""All objects that a stack creates in its cluster, as data: a review prints them, the program registers them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from storage.directory import job as preparing_job
 from storage.manifests import Claim, ProvisionedClaim, Volume
 from storage.manifests import manifests as volume_manifests
 
-# A cluster of somebody else's is taken to have an operator in its usual namespace, unless the stack installs one.
+# An existing cluster is assumed to have an operator in its usual namespace, unless the stack installs one.
 ASSUMED = ClusterContents(
     namespaces=frozenset({OPERATOR_NAMESPACE, KUEUE_NAMESPACE}),
     crd=True,
@@ -39,9 +39,9 @@ ASSUMED = ClusterContents(
 )
 
 SPACES, GUARD, VOLUMES, PREPARED = "namespaces", "guard", "volumes", "preparation"
-"""Phases, beside PARTS of operators. What is of one phase is registered together; each job is a phase of its own."""
+"""Phases, with PARTS of operators. The objects of a phase are registered together. Each job is a phase."""
 FOLDERS, IMAGE, SHARED = "folders", "image", "shared folder"
-"""What objects wait for beside phases, and what is in no cluster, or no object."""
+"""Other things that objects wait for. They are not Kubernetes objects."""
 
 
 def of_job(name: str) -> str:
@@ -50,20 +50,20 @@ def of_job(name: str) -> str:
 
 
 def of_run(name: str) -> str:
-    """The run of a job, for those who wait for its end."""
+    """The run of a job, for objects that wait for its end."""
     return f"JobRun/{name}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Planned:
-    """An object that the stack makes, and how it is registered.
+    """An object that the stack creates, and how it is registered.
 
     Parameters:
         name: of its resource; by default the object's title.
         after: phases, and titles of objects, that it waits for.
-        delete_before: titles of objects that are deleted only after it is: it is made anew with them.
-        image: the trainer image's reference, where the object has it: the pushed one takes its place.
-        secret: `data` of a Secret, which no review shows.
+        delete_before: titles of objects that are deleted after this one. If one is replaced, so is this one.
+        image: the trainer image's reference in this object. The pushed reference replaces it.
+        secret: `data` of a Secret. No review shows it.
         options: how Pulumi changes and deletes it.
     """
 
@@ -77,8 +77,8 @@ class Planned:
     options: pulumi.ResourceOptions = field(default_factory=pulumi.ResourceOptions)
 
 
-def anew(*keys: str) -> pulumi.ResourceOptions:
-    """A change of `keys` makes the object anew, the old one deleted first."""
+def replaced_by(*keys: str) -> pulumi.ResourceOptions:
+    """A change of `keys` replaces the object: the old one is deleted first."""
     return pulumi.ResourceOptions(replace_on_changes=[*keys], delete_before_replace=True)
 
 
@@ -93,10 +93,10 @@ def of(
 
     Parameters:
         stack: the validated configuration.
-        parts: which namespaces, and which parts of the operator, are the stack's to make.
-        datasets: job's name -> what it trains on, None for the trainer's default; by default as a review takes it.
-        image: the trainer image's reference; by default as a review shows it.
-        queued: what jobs in queues were made from, as the state has it.
+        parts: the namespaces, and the parts of the operator, that the stack creates.
+        datasets: job's name -> its data set, None for the trainer's default; by default the data sets of a review.
+        image: the trainer image's reference; by default the reference of a review.
+        queued: from the state: title of a queued job -> the manifest that it was created from.
     """
     chosen, reference = datasets or dataset.of_review(stack), image or rendered_reference(stack)
     upstreams = operators.parts(stack, parts)
@@ -120,7 +120,7 @@ def namespace(stack: Stack, name: str) -> Manifest:
 
 
 def _namespaces(stack: Stack, parts: Plan) -> Iterator[Planned]:
-    """Pulumi never deletes the namespace of a claim whose files may go with it."""
+    """Pulumi keeps the jobs' namespace if its deletion could delete a claim's files."""
     others_files = stack.storage.kind in (StorageKind.CLASS, StorageKind.CLAIM)
     for name in parts.namespaces:
         kept = others_files if name == stack.cluster.namespace else None
@@ -129,13 +129,14 @@ def _namespaces(stack: Stack, parts: Plan) -> Iterator[Planned]:
 
 
 def _volumes(stack: Stack) -> Iterator[Planned]:
-    """PersistentVolumes and claims, those that are ours. Deleting them keeps the files.
+    """The stack's PersistentVolumes and claims. Their deletion keeps the files.
 
-    Of a volume of ours the policy is Retain. What Kubernetes lets one change in place is updated. Else volume and claim
-    are made anew around the same files: pods first, then the claim, then the volume, since each is held by a finalizer
-    as long as the one before is there.
+    Our volumes have the policy Retain. Fields that Kubernetes lets us change are updated in place. Any other change
+    replaces volume and claim and keeps the files. Pods are deleted first, then the claim, then the volume: a finalizer
+    holds each until the one before is deleted.
 
-    A provisioned volume may go with its claim, by its class's reclaim policy, so that Pulumi never deletes that claim.
+    The reclaim policy of a storage class may delete a provisioned volume with its claim. So Pulumi never deletes that
+    claim.
     """
     after = (SPACES, FOLDERS)
     for each in volumes.volumes(stack):
@@ -143,10 +144,14 @@ def _volumes(stack: Stack) -> Iterator[Planned]:
             volume, claim = volume_manifests(each)
             fixed = pulumi.ResourceOptions(replacement_trigger=each.fixed, delete_before_replace=True)
             yield Planned(manifest=volume, phase=VOLUMES, after=after, options=fixed)
-            # A claim that comes before its volume is bound at the binder's next round, up to 15 s later.
+            # A claim that is created before its volume is bound up to 15 s later, at the binder's next round.
             there = (title(volume),)
             yield Planned(
-                manifest=claim, phase=VOLUMES, after=after + there, delete_before=there, options=anew("spec")
+                manifest=claim,
+                phase=VOLUMES,
+                after=after + there,
+                delete_before=there,
+                options=replaced_by("spec"),
             )
         elif isinstance(each, ProvisionedClaim):
             kept = pulumi.ResourceOptions(retain_on_delete=True)
@@ -157,14 +162,14 @@ def _volumes(stack: Stack) -> Iterator[Planned]:
 
 
 def _claims(given: Iterable[Claim]) -> tuple[str, ...]:
-    """Titles of the claims that the stack makes."""
+    """Titles of the claims that the stack creates."""
     return tuple(
         title(each) for volume in given for each in volume_manifests(volume) if each["kind"] == CLAIM.kind
     )
 
 
 def preparation(stack: Stack, image: str) -> Manifest:
-    """The Job that makes the models' folder writable for the trainer, where only Kubernetes reaches it."""
+    """The Job that makes the models' folder writable for the trainer, if only Kubernetes reaches that folder."""
     config, fields = stack.storage, helper_pods.spec_fields(stack.jobs)
     return preparing_job(
         volumes.models(stack), image, config.owner, config.group, config.mode, volumes.users(stack), fields
@@ -178,12 +183,12 @@ def _preparation(stack: Stack, image: str) -> Planned:
         after=(VOLUMES,),
         delete_before=_claims([volumes.models(stack)]),
         image=image,
-        options=anew("spec"),
+        options=replaced_by("spec"),
     )
 
 
 def _job(stack: Stack, place: int, given: JobContext, queued: Mapping[str, str]) -> Iterator[Planned]:
-    """A job after what it refers to. A changed one is replaced, the old one deleted first: it has the configured name.
+    """A job, after the objects that it refers to. A changed job is replaced: the old one, of the same name, goes first.
 
     Parameters:
         place: its number among the jobs.
@@ -194,7 +199,7 @@ def _job(stack: Stack, place: int, given: JobContext, queued: Mapping[str, str])
     delete_before = _claims(volumes.volumes(stack))
     if job.encrypted:
         hidden, data = secret.manifest(job, stack.cluster.namespace), secret.data(job)
-        yield Planned(manifest=hidden, phase=phase, after=after, secret=data, options=anew("data"))
+        yield Planned(manifest=hidden, phase=phase, after=after, secret=data, options=replaced_by("data"))
         delete_before += (title(hidden),)
     *runtimes, wanted = job_objects(job, given)
     for each in runtimes:
@@ -204,10 +209,10 @@ def _job(stack: Stack, place: int, given: JobContext, queued: Mapping[str, str])
             after=after,
             delete_before=delete_before,
             image=image,
-            options=anew("spec"),
+            options=replaced_by("spec"),
         )
         delete_before, image = (title(each),), ""
-    options = pulumi.ResourceOptions.merge(anew("spec"), queue.options(wanted, queued))
+    options = pulumi.ResourceOptions.merge(replaced_by("spec"), queue.options(wanted, queued))
     yield Planned(
         manifest=wanted,
         phase=phase,
@@ -220,23 +225,23 @@ def _job(stack: Stack, place: int, given: JobContext, queued: Mapping[str, str])
 
 
 def ends_before(stack: Stack, place: int) -> tuple[str, ...]:
-    """The run that has to end before a job starts, where `matrix.maxParallel` limits how many run at once."""
+    """The run that has to end before a job starts: at most `matrix.maxParallel` jobs run at once."""
     most = stack.matrix.max_parallel if stack.matrix else None
     return (of_run(stack.jobs[place - most].name),) if most and place >= most else ()
 
 
 def reviewed(stack: Stack) -> Plan:
-    """What a review takes to be the stack's to install, as it looks at no cluster.
+    """The parts that a review assumes the stack installs: a review reads no cluster.
 
-    A cluster of the stack's own has nothing yet; with `auto`, a cluster of others is taken to have an operator.
-    Raises ConfigError where `operator.install` cannot be done.
+    The stack's own cluster is assumed to be empty. With `auto`, an existing cluster is assumed to have an operator.
+    Raises ConfigError if `operator.install` is impossible.
     """
     own = stack.cluster.kind.is_ours
     return plan(stack, ClusterContents() if own or stack.operator.install is Install.ALWAYS else ASSUMED)
 
 
 def unseen(stack: Stack, planned: Iterable[Planned]) -> list[str]:
-    """Titles of what `planned` has and no review shows: in others' clusters a review takes it to be there."""
+    """Titles of planned objects that no review shows: a review assumes that an existing cluster has them."""
     if stack.cluster.kind.is_ours or stack.operator.install is Install.ALWAYS:
         return []
     assumed = {title(namespace(stack, name)) for name in ASSUMED.namespaces}
@@ -248,7 +253,7 @@ def unseen(stack: Stack, planned: Iterable[Planned]) -> list[str]:
 
 
 def job_objects(job: JobConfig, given: JobContext) -> list[Manifest]:
-    """The job in the API that the stack asks for, after what it refers to."""
+    """The job in the API that the stack asks for, after the objects that it refers to."""
     found = _of_api(job, given)
     return queue.with_origin(found, _of_api(job, replace(given, image=""))) if job.queue else found
 
@@ -258,12 +263,12 @@ def _of_api(job: JobConfig, given: JobContext) -> list[Manifest]:
 
 
 def run_id(stack: Stack, job: JobConfig, chosen: Dataset | None) -> str:
-    """The id of the run that `job` makes on the data set `chosen`."""
+    """The id of the run of `job` on the data set `chosen`."""
     return manifest.run_of(job_objects(job, context(stack, rendered_reference(stack), chosen))[-1])
 
 
 def ensure_allowed(stack: Stack, manifests: Iterable[Manifest]) -> None:
-    """Raises ConfigError naming each policy that the stack's manifests break."""
+    """Raises ConfigError that names each policy that the stack's manifests break."""
     pinned_later = frozenset(() if stack.image.reference else (rendered_reference(stack),))
     objects = [*manifests]
     made = [job for each in objects for job in trainjob.jobs_of(each)]

@@ -13,7 +13,7 @@ from storage import manifests
 from storage.manifests import Claim, Manifest, ProvisionedClaim, Volume
 
 VOLUMES = "/var/lib/trainstack/volumes"
-# No provisioner has this class.
+# A storage class without a provisioner.
 NO_PROVISIONER = "manual"
 
 
@@ -24,7 +24,7 @@ def host_path(stack: Stack) -> str:
 
 
 def models(stack: Stack) -> Claim:
-    """The models' volume and claim, as far as the stack makes them."""
+    """The models' volume and claim, or only the claim if the stack creates no volume."""
     config, namespace = stack.storage, stack.cluster.namespace
     if config.kind is StorageKind.CLAIM:
         return Claim(claim=stack.claim, namespace=namespace)
@@ -63,7 +63,7 @@ def _source(stack: Stack) -> Manifest:
 def data(stack: Stack) -> list[Volume]:
     """A volume for each folder and NFS export of the jobs' data: Pod Security allows no hostPath in a pod.
 
-    Where the models are in a folder on a node, their volume decides which node that is.
+    If the models are in a folder on a node, their volume determines the node.
     """
     found = {
         each.volume(stack.name): each for job in stack.jobs for each in job.data or () if each.has_volume
@@ -85,7 +85,7 @@ def _of_data(stack: Stack, name: str, given: DataSet) -> Volume:
         access_mode="ReadOnlyMany",
         storage_class=config.storage_class if config.kind in OUR_VOLUME else NO_PROVISIONER,
         reclaim_policy="Retain",
-        # The claim selects by the name, which as a label has 63 characters.
+        # The claim selects by the name. A label has at most 63 characters.
         labels={"type": "trainstack-data", **({} if given.is_usual else {"name": f"data-{digest}"})},
         owner=stack_labels(stack.name),
         node=None if on_all_nodes else config.node,
@@ -102,22 +102,22 @@ def _data_source(stack: Stack, given: DataSet) -> Manifest:
 
 
 def volumes(stack: Stack) -> list[Claim]:
-    """The stack's volumes: of the models, and of the data."""
+    """The stack's volumes: for the models and for the data."""
     return [models(stack), *data(stack)]
 
 
 def users(stack: Stack) -> list[int]:
-    """User ids of the pods that write on the models' volume."""
+    """User ids of the pods that write to the models' volume."""
     return sorted({job.user for job in stack.jobs})
 
 
 def own_volumes(stack: Stack) -> list[Volume]:
-    """Those of the stack's volumes that are PersistentVolumes of its own."""
+    """The PersistentVolumes that the stack creates."""
     return [volume for volume in volumes(stack) if isinstance(volume, Volume)]
 
 
 def pods_with_claim(claim: str, pods: Iterable[Manifest]) -> list[Manifest]:
-    """Those of `pods`, of the claim's namespace, that have the PersistentVolumeClaim of this name."""
+    """The pods that mount the PersistentVolumeClaim of this name. `pods`: of the claim's namespace."""
     return [pod for pod in pods if claim in _claims(pod)]
 
 

@@ -1,7 +1,7 @@
-"""`python -m infra.watch STACK`: follows the jobs of a stack that somebody else has applied, until they end.
+"""`python -m infra.watch STACK`: follows the jobs of a stack that is already applied, until they end.
 
-It changes nothing in the cluster. It keeps each run's record in the run's folder on this machine.
-Exits with 0 when all have succeeded, or are suspended as asked; 1 when one has not; 2 where that cannot be told.
+It changes nothing in the cluster. It writes each run's record to the run's folder on this machine.
+Exit status: 0 if all jobs succeeded, or are suspended as asked; 1 if one failed; 2 if the result is unknown.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from infra.dynamic import show
 from infra.objects.api import ApiAddress
 from infra.objects.job_kinds import OF_API
 from infra.objects.labels import RUN
-from infra.objects.patience import UnreachableError, brief
+from infra.objects.retry import UnreachableError, brief
 from infra.run.component import rank0_pod
 from infra.run.job_api import JobApi, JobGoneError, api_of
 from infra.run.metrics import metrics
@@ -34,14 +34,14 @@ ENDED, FAILED, UNKNOWN = 0, 1, 2
 
 
 def watch_job(stack: Stack, job: JobConfig, address: ApiAddress) -> int:
-    """Follow one job of `stack` to its end; the exit status. Says why where that is not ENDED."""
+    """Follow one job of `stack` to its end. Returns the exit status, and prints why if that is not ENDED."""
     namespace, kind = stack.cluster.namespace, OF_API[stack.operator.api]
     try:
         asked = (address, namespace, job.name, show, kind)
         found = api_of(kind).of_name(*asked) or api_of(kind).of_engine(*asked)
         if found is None:
             leaves = job.run_policy.ttl_seconds_after_finished is not None
-            why = "; one that has finished leaves: `make runs` tells of its run" if leaves else ""
+            why = "; a finished job is deleted: `make runs` shows its run" if leaves else ""
             show(f"{job.name}: there is no such {kind.kind} in namespace {namespace}{why}")
             return UNKNOWN
         return _follow(stack, job, *found)
@@ -76,7 +76,7 @@ def _follow(stack: Stack, job: JobConfig, api: JobApi, live: dict[str, Any]) -> 
 
 
 def main(name: str) -> int:
-    """Follow every job of the stack `name`; the worst of their statuses."""
+    """Follow every job of the stack `name`. Returns the worst exit status."""
     try:
         stack = from_file(paths.stack_file(name))
     except ConfigError as error:

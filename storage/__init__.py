@@ -1,1 +1,1 @@
-"""The volume that keeps the models: its claim, the PersistentVolume where it is ours, and the folder behind it."""
+"""The volume of the models: its claim, our PersistentVolume if there is one, and the folder behind it."""

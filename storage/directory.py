@@ -1,4 +1,4 @@
-"""The volume's folder, writable for a trainer that is not root: on a kind node, or else by a short Job."""
+"""Makes the volume's folder writable for a trainer that is not root: on a kind node directly, else by a short Job."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from storage.manifests import PREPARES, Claim, Manifest
 
 Props = dict[str, Any]
 MOUNT = "/volume"
-# Others than those of the last preparation have it made anew: they find what those have written.
+# The users of the last preparation. Other users replace the Job: they must be able to write to the existing files.
 USERS = "trainstack/users"
-# A Job that has failed stays failed; the next update makes it anew, since what was in its way may be gone by then.
+# A failed Job stays failed. The next update replaces it, because the cause may no longer exist.
 REPLACE_UNREADY = {"pulumi.com/replaceUnready": "true"}
 COMPARED = ("node", "instance", "path", "owner", "group", "mode", "users")
-# In `runs` is what earlier users of the group have written, some with a umask that keeps the group out. All else in the
-# folder may be others': it stays as it is. A trainer at work renames its files meanwhile, hence the second try.
+# `runs` has files of earlier users of the group, some with a umask without rights for the group. All else in the folder
+# may be others', and stays unchanged. A running trainer renames its files meanwhile, hence the second try.
 _STEPS = """
 again() { "$@" 2>/dev/null || "$@"; }
 mkdir -p "$1"
@@ -37,15 +37,14 @@ class DirectoryError(RuntimeError):
 
 
 def script(path: str, owner: int, group: int, mode: str) -> list[str]:
-    """Makes the folder, sets owner and mode, and gives the group all rights to the runs that are in it."""
+    """Creates the folder, sets owner and mode, and gives the group all rights to the existing runs in it."""
     return ["sh", "-ec", _STEPS, "prepare", path, str(owner), str(group), mode]
 
 
 def prepare(props: Props) -> Props:
-    """Run `script` in the node's container.
+    """Run `script` in the node's container. Raises DirectoryError.
 
-    A file system without owners (exFAT, NTFS, a share) refuses that, and will do where all users can write anyway.
-    Raises DirectoryError.
+    A file system without owners (exFAT, NTFS, a share) refuses it; that is accepted if all users can write there.
     """
     node, path, group = props["node"], props["path"], int(props["group"])
     done = _on_node(node, *script(path, int(props["owner"]), group, props["mode"]))
@@ -63,7 +62,7 @@ def _on_node(node: str, *command: str, user: str = "0:0") -> subprocess.Complete
 class DirectoryProvider(ResourceProvider):
     """Properties: COMPARED. The folder is never deleted: it holds the models.
 
-    `instance` is the cluster's. `users` are those of the jobs: another one finds what those before it have written.
+    `instance` is the cluster's. `users` are the jobs' user ids: a new user must be able to write to existing files.
     """
 
     serialize_as_secret_always = False
@@ -96,12 +95,12 @@ def job(
 ) -> Manifest:
     """A batch/v1 Job with `image`, which needs a shell, chown, chgrp and chmod.
 
-    The kubelet makes a missing hostPath folder for root alone, and many provisioned volumes are root's. All that root
-    may do here is change owner and mode.
+    The kubelet creates a missing hostPath folder only for root, and root owns many provisioned volumes. In this Job,
+    root may only change owner and mode.
 
     Parameters:
-        users: ids of those who write on the volume.
-        fields: of its pod's spec, that it needs to get to the volume's node and to pull the image.
+        users: ids of the users that write to the volume.
+        fields: fields of its pod's spec, to reach the volume's node and to pull the image.
     """
     return {
         "apiVersion": "batch/v1",
@@ -142,7 +141,7 @@ def _container(image: str, owner: int, group: int, mode: str) -> Manifest:
         },
         "securityContext": {
             "runAsUser": 0,
-            # Linux takes the setgid bit from a mode that is set by nobody of the folder's group.
+            # Linux drops the setgid bit if the caller is not in the folder's group.
             "runAsGroup": group,
             "allowPrivilegeEscalation": False,
             "capabilities": {"drop": ["ALL"], "add": ["CHOWN", "FOWNER", "DAC_OVERRIDE"]},

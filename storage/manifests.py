@@ -1,4 +1,4 @@
-"""Claims, and the PersistentVolumes that are ours, as data."""
+"""Claims, and our PersistentVolumes, as data."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 Manifest = dict[str, Any]
 SKIP_AWAIT = "pulumi.com/skipAwait"
 PREPARES = "-prepare"
-"""What the Job that prepares a volume's folder is called, behind the name of the claim."""
+"""The suffix, after the claim's name, of the name of the Job that prepares a volume's folder."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """A claim by its name. Somebody else made it, unless it is of one of the classes below.
+    """A claim by its name. Somebody else created it, unless it is of one of the classes below.
 
     Parameters:
         claim, namespace: of the PersistentVolumeClaim.
@@ -28,12 +28,12 @@ class Claim:
 
 @dataclass(frozen=True, kw_only=True)
 class ProvisionedClaim(Claim):
-    """A claim of ours whose volume the provisioner of its storage class makes.
+    """Our claim; the provisioner of its storage class creates the volume.
 
     Parameters:
         request: a Kubernetes quantity.
-        access_mode, storage_class: as Kubernetes names them.
-        owner: labels that say whose it is.
+        access_mode, storage_class: Kubernetes' names.
+        owner: labels of its owner.
     """
 
     request: str
@@ -44,16 +44,16 @@ class ProvisionedClaim(Claim):
 
 @dataclass(frozen=True, kw_only=True)
 class Volume(Claim):
-    """A PersistentVolume of ours and the claim that it is bound to beforehand.
+    """Our PersistentVolume and its claim, which are bound to each other from the start.
 
     Parameters:
         name: of the PersistentVolume.
-        source: where its files are: what `host_path` or `nfs` returns.
+        source: the place of its files: from `host_path` or `nfs`.
         capacity, request: Kubernetes quantities; neither source enforces them.
-        access_mode, storage_class, reclaim_policy: as Kubernetes names them.
-        labels: further labels of the volume; `type` and `name` are those that the claim selects by.
-        owner: labels of both objects that say whose they are; never selected by.
-        node: the only node that has the folder; None where all have it.
+        access_mode, storage_class, reclaim_policy: Kubernetes' names.
+        labels: further labels of the volume; the claim selects by `type` and `name`.
+        owner: labels of both objects for their owner; no selector uses them.
+        node: the only node with the folder; None if all nodes have it.
     """
 
     name: str
@@ -69,17 +69,17 @@ class Volume(Claim):
 
     @property
     def all_labels(self) -> dict[str, str]:
-        """The volume's labels, the ones that the claim selects by included."""
+        """The volume's labels, with the two labels by which the claim selects."""
         return {**self.labels, **self.selector}
 
     @property
     def selector(self) -> dict[str, str]:
-        """The two labels that the claim selects by; all others may change while it is bound."""
+        """The two labels by which the claim selects. All others may change while it is bound."""
         return {"type": self.labels.get("type", "trainstack"), "name": self.labels.get("name", self.name)}
 
     @property
     def fixed(self) -> str:
-        """Digest of what Kubernetes lets nobody change on a bound volume or claim: another one needs new objects.
+        """Digest of the fields that cannot change on a bound volume or claim. Their change replaces both objects.
 
         Sources: ValidatePersistentVolumeUpdate and ValidatePersistentVolumeClaimUpdate in
         https://github.com/kubernetes/kubernetes/blob/v1.34.4/pkg/apis/core/validation/validation.go
@@ -107,9 +107,9 @@ def nfs(server: str, path: str) -> Manifest:
 
 
 def persistent_volume(volume: Volume) -> Manifest:
-    """The volume, which only its claim can be bound to.
+    """The volume. Only its claim can bind it.
 
-    Its claimRef has no uid: the claim may be made anew, and the binder fills in the uid of the one that is there.
+    Its claimRef has no uid: the claim may be replaced, and the binder fills in the present claim's uid.
     """
     return {
         "apiVersion": "v1",
@@ -142,9 +142,9 @@ def is_provisioned(manifest: Manifest) -> bool:
 
 
 def persistent_volume_claim(volume: Volume | ProvisionedClaim) -> Manifest:
-    """The claim. That of a volume of ours can be bound to no other: it selects by two labels.
+    """The claim. The claim of our volume selects by two labels, so it binds no other volume.
 
-    Nobody waits for a provisioned claim to be bound: many classes wait for the first pod that mounts it.
+    We do not wait until a provisioned claim is bound: many storage classes wait for the first pod that mounts it.
     """
     labels = {"labels": dict(volume.owner)} if volume.owner else {}
     provisioned = isinstance(volume, ProvisionedClaim)
@@ -164,7 +164,7 @@ def persistent_volume_claim(volume: Volume | ProvisionedClaim) -> Manifest:
 
 
 def manifests(volume: Claim) -> list[Manifest]:
-    """The objects that the stack makes: volume and claim, the claim alone, or none."""
+    """The objects that the stack creates: volume and claim, only the claim, or none."""
     if isinstance(volume, Volume):
         return [persistent_volume(volume), persistent_volume_claim(volume)]
     return [persistent_volume_claim(volume)] if isinstance(volume, ProvisionedClaim) else []

@@ -1,1 +1,1 @@
-"""What a stack trusts of others: Python packages, Go modules, Debian packages, images."""
+"""Others' software that a stack trusts: Python packages, Go modules, Debian packages, images."""

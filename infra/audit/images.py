@@ -27,7 +27,7 @@ _DIGEST = re.compile(r"^Digest: (sha256:[0-9a-f]{64})$", re.MULTILINE)
 
 
 def named(root: Path) -> Iterator[tuple[str, str]]:
-    """The references that the clone in `root` names, each with the file, relative to `root`, that does."""
+    """The references that the clone in `root` names, each with its file, relative to `root`."""
     for pattern in FILES:
         for file in sorted(root.glob(pattern)):
             for line in NAMED.finditer(file.read_text()):
@@ -39,7 +39,7 @@ def published(root: Path, *others: str) -> Iterator[Trusted]:
 
     Parameters:
         root: the clone's folder.
-        others: references that whoever calls knows of.
+        others: further references from the caller.
     """
     for reference, place in [*named(root), *((other, "named by the caller") for other in others)]:
         yield image(reference, place)
@@ -57,7 +57,7 @@ def image(reference: str, place: str) -> Trusted:
 
 
 def local(environment: Mapping[str, str]) -> dict[str, Trusted]:
-    """Reference -> the image that this machine's engine has in place of a published one; the checksum is its id.
+    """Reference -> the image that this machine's engine has instead of the published image; the checksum is its id.
 
     Raises CommandError. `environment` names the images.
     """
@@ -74,15 +74,15 @@ def local(environment: Mapping[str, str]) -> dict[str, Trusted]:
 
 
 def lock(root: Path, reference: str, file: str) -> str:
-    """Pull an image by its tag and write its digest beside it, wherever `file` names it so.
+    """Pull an image by its tag, and add its digest to each such reference in `file`.
 
     Parameters:
         root: the clone's folder.
         reference: `name:tag`, as the file spells it.
         file: relative to `root`.
 
-    Returns the digest, of the list of all architectures where the registry has one. Raises CommandError where the image
-    cannot be pulled, and OSError where the file cannot be written.
+    Returns the digest, of the list of all architectures if the registry has one. Raises CommandError if the image
+    cannot be pulled, and OSError if the file cannot be written.
     """
     pulled = _DIGEST.search(output("docker", "pull", reference))
     if not pulled:
@@ -99,9 +99,9 @@ def _with(line: re.Match[str], reference: str, digest: str) -> str:
 
 
 def lock_all(root: Path) -> int:
-    """Lock what has no digest yet; the exit status, 1 where something keeps none. Raises EngineError.
+    """Add the missing digests. Returns the exit status, 1 if a digest is still missing. Raises EngineError.
 
-    A digest that is there stays: to change it is a decision of its own.
+    An existing digest stays: its change is a separate decision.
     """
     open_ones = [(reference, file) for reference, file in named(root) if "@" not in reference]
     if not open_ones:
@@ -116,5 +116,7 @@ def lock_all(root: Path) -> int:
             print(f"{file}: {reference} keeps no digest: {error}", file=sys.stderr)
             failed += 1
     if failed < len(open_ones):
-        print("now write the renderings anew, `make review STACK=…` for each stack, and commit them together")
+        print(
+            "now run `make review STACK=NAME` for each stack, and commit the renderings together with this change"
+        )
     return 1 if failed else 0

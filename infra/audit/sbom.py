@@ -1,4 +1,4 @@
-"""The list of what is trusted, its gaps, and the software bill of materials: CycloneDX 1.6 in JSON (ECMA-424)."""
+"""The list of trusted software, its gaps, and the software bill of materials: CycloneDX 1.6 in JSON (ECMA-424)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from infra.audit.trusted import Kind, Trusted, Unknown
 PURL = {Kind.PYTHON: "pypi", Kind.GO: "golang", Kind.DEBIAN: "deb", Kind.IMAGE: "docker"}
 DISTRIBUTION = "trainstack"
 SHOWN = 6
-"""How many names of a gap are shown; the bill has all."""
+"""How many names of a gap are shown; the bill has all names."""
 
 
 def document(things: Iterable[Trusted]) -> str:
@@ -56,7 +56,7 @@ def _component(number: int, thing: Trusted) -> Component:
 
 
 def _is_of_one_file(thing: Trusted) -> bool:
-    """CycloneDX knows the hashes of one file: not of a package's several, and not Go's, which is of a list."""
+    """Whether it has the hash of one file. CycloneDX has no hashes of several files, nor Go's hash of a list."""
     return len(thing.checksums) == 1 and thing.checksums[0].startswith("sha256:")
 
 
@@ -71,7 +71,7 @@ def _others(thing: Trusted) -> Iterator[Property]:
 
 
 def collect(root: Path, environment: Mapping[str, str], others: Iterable[str]) -> Iterator[Trusted | Unknown]:
-    """All that is trusted, and what cannot be looked into. `root`: the clone's folder; `others`: images."""
+    """All trusted software, and images that cannot be read. `root`: the clone's folder; `others`: images."""
     yield from trusted.locked(root)
     yield from trusted.modules(root)
     yield from images.published(root, *others)

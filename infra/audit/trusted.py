@@ -1,6 +1,6 @@
-"""What others made and we trust, as this machine knows it: a package, a module or an image.
+"""Others' software that we trust, as far as this machine knows it: packages, modules and images.
 
-Python packages of the locks, Go modules of the tools, and Debian packages, ours on this machine and in images. Images
+Python packages of the locks, Go modules of the tools, and Debian packages, on this machine and in images. Images
 themselves are in `images.py`.
 """
 
@@ -32,12 +32,12 @@ class Trusted:
     """A trusted thing. An unknown property stays empty and counts as a gap: nothing is guessed.
 
     Parameters:
-        kind: what it is.
+        kind: its kind.
         name: in its own index or registry.
         version: or an image's tag.
-        checksums: each with its algorithm, `sha256:...` or `h1:...` (Go's). Of a Python package one for each file.
-        licence: an SPDX expression where its maker wrote one, else the maker's own words.
-        place: what names it: a file, or an image that holds it.
+        checksums: each with its algorithm, `sha256:...` or `h1:...` (Go's). A Python package has one for each file.
+        licence: its maker's SPDX expression if there is one, else the maker's own words.
+        place: the file that names it, or the image that contains it.
     """
 
     kind: Kind
@@ -48,14 +48,14 @@ class Trusted:
     place: str
 
     def gaps(self) -> list[str]:
-        """Names of the properties that are not known."""
+        """Names of the unknown properties."""
         known = {"version": self.version, "checksum": self.checksums, "licence": self.licence}
         return [name for name, value in known.items() if not value]
 
 
 @dataclass(frozen=True)
 class Unknown:
-    """Something that this machine cannot look into, and why."""
+    """A thing that this machine cannot read, and why."""
 
     name: str
     reason: str
@@ -117,7 +117,7 @@ def _of(lock: str, text: str) -> Iterator[Trusted]:
 
 
 def licence(name: str, version: str) -> str:
-    """What the installed package says; empty where another version is installed, or none."""
+    """The licence of the installed package; empty if another version is installed, or none."""
     try:
         found = metadata.metadata(name)
     except metadata.PackageNotFoundError:
@@ -213,7 +213,7 @@ def module_cache() -> Path | None:
 
 
 def licence_of_module(cache: Path, name: str, version: str) -> str:
-    """SPDX's name of the licence in a module's source; empty where it is not here, or of another kind."""
+    """SPDX's name of the licence in a module's source; empty if the source is missing, or the licence unknown."""
     escaped = re.sub(r"[A-Z]", lambda letter: f"!{letter[0].lower()}", f"{name}@{version}")
     for file in (cache / escaped / each for each in _LICENCE_FILES):
         if file.is_file():
@@ -222,7 +222,7 @@ def licence_of_module(cache: Path, name: str, version: str) -> str:
 
 
 def licence_of_text(text: str) -> str:
-    """SPDX's name of a licence by its words; empty for one that is not known, or for several in one file."""
+    """SPDX's name of a licence, from its text; empty for an unknown licence, or several licences in one file."""
     words = " ".join(text.split())
     found = [name for name, parts in _LICENCE_TEXTS.items() if all(part in words for part in parts)]
     if found[-2:] == ["BSD-3-Clause", "BSD-2-Clause"]:

@@ -1,4 +1,4 @@
-"""Where a stack's cluster is reached."""
+"""The address of a stack's cluster."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from infra.objects.api import ApiAddress
 
 
 def of_stack(stack: Stack) -> ApiAddress:
-    """Where the stack's cluster is, or will be, reached."""
+    """The address of the stack's cluster, which need not exist yet."""
     return of_cluster(stack.cluster, stack.name)
 
 
 def of_cluster(cluster: ClusterConfig, stack: str) -> ApiAddress:
-    """Where the cluster of a stack is reached, of which only that section counts.
+    """The address of a stack's cluster, by the section `cluster` of its file.
 
     Parameters:
         stack: the stack's name.

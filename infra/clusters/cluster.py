@@ -1,4 +1,4 @@
-"""The cluster that the stack trains on, and what each kind of cluster does: one protocol, and nobody asks which."""
+"""The cluster that the stack trains on, and the protocol that each kind of cluster implements."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Props = Mapping[str, Any]
 Say = Callable[[str], None]
 
 TAKES_FIELDS_BACK = True
-"""`enablePatchForce` of each provider: the stack file wins over whoever has set a field since.
+"""`enablePatchForce` of each provider: the stack file overwrites fields that somebody else has set.
 
-Without it an update fails with a conflict wherever somebody has used `kubectl scale` or `kubectl edit`. Fields that the
-program leaves out, or leaves to others by `ignoreChanges`, stay theirs. See docs/adr/0022.
+Without it an update fails with a conflict after `kubectl scale` or `kubectl edit`. Fields that the program leaves out,
+or leaves to others by `ignoreChanges`, keep their values. See docs/adr/0022.
 """
 
 
@@ -31,17 +31,17 @@ class Cluster:
     Parameters:
         provider: for the objects in it.
         kubeconfig: text of the kubeconfig.
-        kubeconfig_path: its file as `paths.portable` has it, known when the file is written; None for the usual one.
-        context: the kubeconfig's context, None for its current one.
-        cluster_uid: id of the cluster; one that is made anew has another.
-        owner: the resource whose deletion takes all objects in the cluster with it; None for a cluster that outlives
-        the stack.
+        kubeconfig_path: its file in the form of `paths.portable`, known once the file exists; None for the usual file.
+        context: the kubeconfig's context, None for its current context.
+        cluster_uid: id of the cluster; a replaced cluster has another id.
+        owner: the resource whose deletion deletes all objects in the cluster; None for a cluster that outlives the
+            stack.
         nodes: containers of a kind cluster's nodes.
         registry: container of a kind cluster's registry.
         registry_container: its id.
-        image_registry: where other clusters pull images from that were built here.
-        image_import: the command that takes an archive of `docker save`, where there is no such registry.
-        connection: what has to be there before nodes can pull.
+        image_registry: the registry from which other clusters pull images that were built here.
+        image_import: the command that reads an archive of `docker save`, for a cluster without such a registry.
+        connection: the resource that connects the nodes with the registry.
     """
 
     provider: pulumi_kubernetes.Provider
@@ -59,7 +59,7 @@ class Cluster:
 
     @property
     def pull_ready(self) -> list[pulumi.Resource]:
-        """What has to be there before nodes can pull from the cluster's registry."""
+        """The resources that nodes need before they can pull from the cluster's registry."""
         return [self.connection] if self.connection else []
 
     def options(
@@ -73,17 +73,17 @@ class Cluster:
     def bound(
         self, parent: pulumi.Resource, depends_on: list[pulumi.Resource] | None = None
     ) -> pulumi.ResourceOptions:
-        """Options of a dynamic resource that ends with this cluster."""
+        """Options of a dynamic resource that is deleted with this cluster."""
         return pulumi.ResourceOptions(parent=parent, deleted_with=self.owner, depends_on=depends_on or [])
 
 
 @dataclass(frozen=True)
 class Creation:
-    """What creating a cluster comes to, by what is there of its name.
+    """What happens when the update creates the cluster: a cluster of its name may exist already.
 
     Parameters:
-        is_new: whether the cluster will be made, and hold nothing.
-        refusal: makes the error of a cluster that may not be created, from the id of the stack's owner.
+        is_new: whether the cluster is created empty.
+        refusal: returns the error if the cluster may not be created. It takes the stack's owner id.
     """
 
     is_new: bool
@@ -91,29 +91,29 @@ class Creation:
 
 
 class ClusterProtocol:
-    """A kind of cluster: a folder beside this module implements it.
+    """A kind of cluster. Each folder beside this module implements one.
 
-    A method with a body says what a kind does that needs nothing special.
+    The methods here are the defaults.
 
     Attributes:
-        holds_others: whether somebody else's objects may be in such a cluster when the stack comes to it.
+        holds_others: whether such a cluster may hold others' objects before the stack uses it.
     """
 
     holds_others = True
 
     def is_gone(self, stack: Stack, is_preview: bool) -> bool:
-        """Whether a cluster that does not answer is proved gone. An update starts one of ours that is stopped."""
+        """Whether a cluster that does not answer provably no longer exists. An update starts our stopped cluster."""
         return False
 
     def is_lost(self, props: Props) -> bool:
-        """Whether the cluster with these properties in the state is gone, and its objects with it.
+        """Whether the cluster with these properties in the state no longer exists, nor do its objects.
 
-        Only whoever owns it proves that: a silent API server proves nothing.
+        Only its owner (the container engine, snapd) proves that. An API server that does not answer proves nothing.
         """
         return False
 
     def goes(self, props: Props) -> bool:
-        """Whether Pulumi removes the cluster with these properties when it leaves the state, and it is still there."""
+        """Whether the cluster with these properties exists, and Pulumi deletes it when it leaves the state."""
         return not self.is_lost(props)
 
     def name(self, props: Props) -> str:
@@ -121,28 +121,28 @@ class ClusterProtocol:
         return str(props["name"])
 
     def reach(self, stack: Stack, asked: Look, is_preview: bool) -> None:
-        """Let the cluster be asked, where it is there. Raises ConfigError for another one than the file names."""
+        """Make an existing cluster reachable. Raises ConfigError if it is not the cluster that the file names."""
 
     def creation(self, stack: Stack, held: StackState, is_preview: bool) -> Creation | None:
-        """What is there of the name of a cluster that the update creates; None where the guards ask the cluster."""
+        """What happens when the update creates the cluster; None if the guards ask an existing cluster."""
         return None
 
     def ensure_replaceable(self, stack: Stack, held: StackState) -> None:
-        """Raises what says why the cluster may not be replaced, before anything is touched."""
+        """Raises an error if the cluster may not be replaced. Nothing was touched then."""
 
-    def provide(self, stack: Stack) -> Cluster:
-        """Register the cluster. Raises NotImplementedError for a kind that does not."""
+    def register(self, stack: Stack) -> Cluster:
+        """Register the cluster. Raises NotImplementedError for a kind without this method."""
         raise NotImplementedError
 
     def owns(self, name: str) -> bool:
-        """Whether a marker says that this clone made the cluster `name` with this kind."""
+        """Whether a marker says that this clone created the cluster `name` of this kind."""
         return False
 
     def repair(self, name: str, say: Say) -> None:
-        """Mend a cluster of ours below Pulumi, before its API server is asked. `say` gets a line for what is done."""
+        """Repair our cluster outside Pulumi, before its API server is asked. `say` gets a line for each repair."""
 
     def refuse_others(self, name: str) -> None:
-        """Raises ProgramError where somebody else has a cluster of this kind and name."""
+        """Raises ProgramError if somebody else has a cluster of this kind and name."""
 
     def remove_unfinished(self, name: str, stack: str) -> None:
-        """Remove what a killed `make up` left of the cluster. Raises ProgramError for a finished one."""
+        """Delete the unfinished cluster that a killed `make up` left. Raises ProgramError for a finished cluster."""

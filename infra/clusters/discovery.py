@@ -1,4 +1,4 @@
-"""Looks at an existing cluster before anything is registered: its objects, ours and others', and its nodes."""
+"""Reads an existing cluster before anything is registered: its objects, ours and others', and its nodes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from infra.objects.job_kinds import PYTORCHJOB, JobKind
 from infra.objects.kinds import CRD, DEPLOYMENT, NAMESPACE, NODE, Kind
 from infra.objects.look import ForbiddenError, Look
 
-# How the operator is told of its gang scheduler (cmd/training-operator.v1/main.go).
+# The operator's option for its gang scheduler (cmd/training-operator.v1/main.go).
 GANG_FLAG = "--gang-scheduler-name="
 SHARED = {each.kind: each for each in (job_kinds.FLAVOR, job_kinds.PRIORITY_CLASS)}
 Objects = list[dict[str, Any]]
@@ -24,13 +24,19 @@ IsOurs = Callable[[dict[str, Any]], bool]
 
 @dataclass(frozen=True)
 class ClusterContents:
-    """What the cluster holds that is not this stack's. `problem` says why there is none to ask, else it is empty.
+    """The contents of the cluster that are not this stack's.
 
-    `offered` sums up the GPUs and other counted resources of the nodes, whoever uses them now; None where nodes were
-    not listed. `nodes` are
-    those that take new pods, with their taints. `gang_scheduler` says whether an operator starts replicas together,
-    `beneath` whether what the kind of job runs on is there. `kueue` and `kueue_crds` say whether Kueue and its
-    definitions are, and `shared` has the titles of those flavors and priority classes of the stack's that are.
+    Parameters:
+        problem: why no cluster can be asked; else empty.
+        namespaces: existing namespaces among those asked for.
+        crd: whether the definition of the stack's kind of job exists.
+        operator: whether its controller exists.
+        beneath: whether the definition exists that the kind of job is built on.
+        gang_scheduler: whether an operator starts all replicas of a job together.
+        kueue, kueue_crds: whether Kueue and its definitions exist.
+        shared: titles of existing flavors and priority classes among the stack's.
+        offered: sum of the nodes' GPUs and other counted resources, used or free; None if nodes were not listed.
+        nodes: name -> taints of each node that takes new pods.
     """
 
     problem: str = ""
@@ -48,16 +54,16 @@ class ClusterContents:
 
 @dataclass(frozen=True)
 class Question:
-    """What a stack needs to know of a cluster: users with rights in one namespace may ask for nothing else.
+    """What a stack asks a cluster: a user with rights in one namespace may ask for nothing else.
 
     Parameters:
-        namespaces: those that the stack would make where they are missing.
-        operator: whether there is an operator. Else only whether the server serves the stack's kind of job; an
-            operator of somebody else's, with a gang scheduler, is taken to be there.
-        nodes: which nodes there are, and what they offer.
+        namespaces: the namespaces that the stack creates if they are missing.
+        operator: ask for an operator. If False, ask only whether the server has the stack's kind of job: then somebody
+            else's operator, with a gang scheduler, is assumed.
+        nodes: ask for the nodes and their resources.
         kind: of the stack's jobs.
-        kueue: whether there is Kueue. Whoever may not ask is taken to have it where the server serves its kinds.
-        shared: titles of flavors and priority classes that somebody else may have made, too.
+        kueue: ask for Kueue. If the user may not ask, Kueue is assumed if the server has its kinds.
+        shared: titles of flavors and priority classes that somebody else may have created, too.
     """
 
     namespaces: frozenset[str] = frozenset()
@@ -69,14 +75,14 @@ class Question:
 
 
 def read_contents(look: Look, is_ours: IsOurs, question: Question) -> ClusterContents:
-    """What the cluster holds. Raises UnknownError where it does not answer.
+    """Read the cluster. Raises UnknownError if it does not answer.
 
-    Whoever may not list a kind gets what can be asked instead: whether the server serves PyTorchJobs. Where it does,
-    somebody else's operator is taken to be there. A namespace that one may not ask for is taken to be there, too.
+    If the user may not list a kind, ask instead whether the server has PyTorchJobs: if so, somebody else's operator is
+    assumed. A namespace that the user may not read is assumed to exist.
     """
 
     def listed(is_asked: bool, kind: Kind, **selectors: str) -> Objects | None:
-        """None where nobody asks, or listing is forbidden."""
+        """The objects; None if they are not asked for, or the user may not list them."""
         if not is_asked:
             return None
         try:
@@ -121,7 +127,7 @@ def _foreign(is_ours: IsOurs, kind: str, objects: Objects) -> list[str]:
 
 
 def _is_others(look: Look, is_ours: IsOurs, title: str) -> bool:
-    """Whether a flavor or priority class is somebody else's. One that may not be asked for is taken to be."""
+    """Whether a flavor or priority class is somebody else's. If the user may not read it, the answer is True."""
     kind, name = title.split("/")
     try:
         found = look.get(SHARED[kind], name)
@@ -136,7 +142,7 @@ def _containers(deployment: dict[str, Any]) -> Objects:
 
 
 def _there(look: Look, names: Collection[str]) -> Iterator[dict[str, Any]]:
-    """Those of `names` that are namespaces; one that may not be asked for is taken to be one."""
+    """The existing namespaces among `names`. A namespace that the user may not read is assumed to exist."""
     for name in sorted(names):
         try:
             found = look.get(NAMESPACE, name)
@@ -153,7 +159,7 @@ def contents_of(
     operators: list[dict[str, Any]],
     nodes: list[dict[str, Any]],
 ) -> ClusterContents:
-    """What is not this stack's among the listed objects, and the counted resources of `nodes`."""
+    """The listed objects that are not this stack's, and the counted resources of `nodes`."""
     return ClusterContents(
         namespaces=frozenset(_foreign(is_ours, "Namespace", namespaces)),
         crd=_is_foreign(is_ours, crds),

@@ -1,4 +1,4 @@
-"""Foreign objects in a stack's own cluster: neither the stack, nor Kubernetes, nor a controller made them."""
+"""Foreign objects in a stack's own cluster: not created by the stack, by Kubernetes or by a controller."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SYSTEM_NAMESPACES = {
     *(name for each in OF_KINDS for name in each.namespaces),
 }
 SYSTEM_GROUPS = tuple(name for each in OF_KINDS for name in each.groups)
-# Kinds that Kubernetes and its controllers fill by themselves.
+# Kinds whose objects Kubernetes and its controllers create by themselves.
 SYSTEM_RESOURCES = {
     *("apiservices", "certificatesigningrequests", "componentstatuses", "controllerrevisions", "csinodes"),
     *("endpoints", "endpointslices", "events", "flowschemas", "ipaddresses", "leases", "nodes"),
@@ -38,7 +38,7 @@ SYSTEM_PREFIXES = (
     *(name for each in OF_KINDS for name in each.prefixes),
 )
 CLUSTER_WIDE_SYSTEM = {"clusterroles", "clusterrolebindings", "priorityclasses"}
-# States of release 0.1 hold volumes and claims without a mark; Pulumi made them.
+# States of release 0.1 hold volumes and claims without a mark; Pulumi created them.
 UNMARKED = {"persistentvolumes", "persistentvolumeclaims"}
 
 
@@ -50,7 +50,7 @@ def titles(look: Look, stack: str) -> list[str]:
 
 
 def is_foreign(resource: str, item: dict[str, Any], stack: str) -> bool:
-    """Whether somebody else made an object of the kind `resource` (plural), judged by its metadata."""
+    """Whether somebody else created an object of the kind `resource` (plural), by its metadata."""
     metadata = item["metadata"]
     labels = metadata.get("labels") or {}
     name, namespace = metadata["name"], metadata.get("namespace")
@@ -80,7 +80,7 @@ def _title(resource: str, item: dict[str, Any]) -> str:
 
 
 def _objects(look: Look) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Kind (plural) and metadata of every object, each once: its group's first version that serves it."""
+    """Kind (plural) and metadata of every object, once: from the first version of its group that serves it."""
     for root in ("/api", "/apis"):
         for group in look.items(root, GROUPS):
             if group["metadata"].get("name") in SYSTEM_GROUPS:

@@ -1,4 +1,4 @@
-"""Which nodes the stack's pods may be scheduled to: each has a hostPath folder of its own."""
+"""The nodes to which the stack's pods may be scheduled: each node has its own hostPath folder."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Taints = Sequence[Mapping[str, Any]]
 
 
 def ensure_one_folder(stack: Stack, nodes: Mapping[str, Taints]) -> None:
-    """Raises ConfigError where pods may run on several nodes: all but one would have an empty folder.
+    """Raises ConfigError if pods may run on several nodes: all nodes except one would have an empty folder.
 
     Parameters:
         nodes: name -> taints of each node that takes new pods.
@@ -28,13 +28,13 @@ def ensure_one_folder(stack: Stack, nodes: Mapping[str, Taints]) -> None:
         raise _refused(stack, node, f"a node that takes pods: {listed(list(nodes), SHOWN)}", fix)
     usable = reached(stack, nodes)
     if len(usable) > 1 and not node and not config.shared:
-        allowed = f"the node that has the folder, as pods may come to several: {listed(usable, SHOWN)}"
-        fix = f"add `node: {usable[0]}`, or `shared: true` where all of them see the same folder"
+        allowed = f"the node that has the folder, because pods may run on several: {listed(usable, SHOWN)}"
+        fix = f"add `node: {usable[0]}`, or `shared: true` if all these nodes have the same folder"
         raise _refused(stack, "(absent)", allowed, fix)
 
 
 def reached(stack: Stack, nodes: Mapping[str, Taints]) -> list[str]:
-    """Names of the nodes that take pods of at least one job."""
+    """Names of the nodes that accept pods of at least one job."""
     tolerations = [job.pod_spec.get("tolerations") or [] for job in stack.jobs]
     return [name for name, taints in nodes.items() if any(is_taken(taints, each) for each in tolerations)]
 
@@ -44,7 +44,7 @@ def _refused(stack: Stack, value: str, allowed: str, fix: str) -> ConfigError:
 
 
 def is_taken(taints: Taints, tolerations: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether a node with `taints` takes pods with `tolerations`.
+    """Whether a node with `taints` accepts pods with `tolerations`.
 
     Source: https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/
     """

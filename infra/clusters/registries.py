@@ -1,4 +1,4 @@
-"""Where the registry that belongs to a cluster is reached, by the nodes and by this machine."""
+"""The addresses of a cluster's registry, for the nodes and for this machine."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ MICROK8S = "localhost:32000"
 
 
 def kind_name(cluster: str) -> str:
-    """The registry's container beside the kind cluster of that name."""
+    """The name of the registry's container for the kind cluster of that name."""
     return f"{cluster}-registry"
 
 
 def address_for_nodes(name: str) -> str:
-    """Where the nodes of a kind cluster reach its registry."""
+    """The registry's address for the nodes of a kind cluster."""
     return f"{name}:{PORT}"
 
 
 def address_for_host(name: str) -> str:
-    """Where this machine reaches a kind cluster's registry: 127.0.0.1:port.
+    """The address of a kind cluster's registry for this machine: 127.0.0.1:port.
 
     The port changes when the container is restarted or joins a network. Raises CommandError. `name`: the container's.
     """

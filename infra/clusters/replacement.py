@@ -1,6 +1,6 @@
-"""May a stack's own cluster be replaced? Says what will be lost, and refuses while it holds others' objects.
+"""Decides whether a stack's own cluster may be replaced: says what is lost, and refuses while it has others' objects.
 
-Only a changed key of the stack file asks for a replacement. A newer node image waits until somebody asks for it.
+Only a changed key of the stack file causes a replacement. A newer node image is used only if the user asks for it.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from infra.objects.look import Look, UnknownError
 
 SHOWN = 10
 SHORT_S = 5.0
-"""Patience with an API server whose answer only makes an error say more."""
+"""How long to wait, in seconds, for an API server whose answer only adds details to an error."""
 
 
 class ReplacementRefusedError(ProgramError):
-    """The cluster would be replaced, and what is not ours would be lost."""
+    """The cluster would be replaced, and others' objects would be lost."""
 
 
 def is_allowed(environment: Mapping[str, str] = os.environ) -> bool:
@@ -29,20 +29,19 @@ def is_allowed(environment: Mapping[str, str] = os.environ) -> bool:
 
 
 def newer_image(stack: str, made_with: str | None, now: str | None) -> str:
-    """The line that says that another node image is there; empty where there is none."""
+    """A line about another available node image; empty if there is none."""
     if made_with == now:
         return ""
     return (
-        f"the cluster runs node image {made_with or 'of kind'}, and {now or 'that of kind'} is there: it is kept.\n"
-        f"  to make the cluster anew with it: {command(stack)}"
+        f"the cluster keeps its node image, {made_with or 'that of kind'}; {now or 'that of kind'} is available.\n"
+        f"  to replace the cluster and use it: {command(stack)}"
     )
 
 
 def ensure_allowed(name: str, stack: str, reasons: list[str], say: Callable[[str], None]) -> None:
-    """Say what a replacement of the cluster `name` for `reasons` costs.
+    """Say what is lost if the cluster `name` is replaced for `reasons`.
 
-    Raises ReplacementRefusedError, before anything is touched, where the cluster holds objects that are not
-    `stack`'s.
+    Raises ReplacementRefusedError, before anything is touched, if the cluster has objects that are not `stack`'s.
     """
     why = ", ".join(reasons)
     try:
@@ -50,37 +49,37 @@ def ensure_allowed(name: str, stack: str, reasons: list[str], say: Callable[[str
     except UnknownError as error:
         if not is_allowed():
             raise ReplacementRefusedError(
-                f"cluster {name} would be replaced ({why}), and its objects cannot be listed: {error}\n"
-                f"  fix: undo the change; to lose them all the same: {command(stack)}"
+                f"cluster {name} would be replaced ({why}), but its objects cannot be listed: {error}\n"
+                f"  fix: undo the change; to replace it and lose all objects: {command(stack)}"
             ) from None
         others = []
     if others and not is_allowed():
         raise ReplacementRefusedError(
-            f"cluster {name} would be replaced ({why}), and these objects in it are not stack "
+            f"cluster {name} would be replaced ({why}), but it has objects that are not stack "
             f"{stack}'s:\n{_listed(others)}\n"
-            f"  fix: save them or undo the change; to lose them: {command(stack)}"
+            f"  fix: save them or undo the change; to replace it and lose them: {command(stack)}"
         )
     lost = f"\n  lost with it:\n{_listed(others)}" if others else ""
     say(
-        f"cluster {name} is replaced ({why}): its objects are made again, pods' logs go; "
-        f"models and data are folders of this machine and stay{lost}"
+        f"cluster {name} is replaced ({why}): its objects are created again, pods' logs are lost; "
+        f"models and data stay: they are folders of this machine{lost}"
     )
 
 
 def held(name: str, stack: str) -> str:
-    """Lines that say what the cluster `name` holds that is not `stack`'s, as far as it can be asked now."""
+    """Lines about objects in the cluster `name` that are not `stack`'s, or why they cannot be listed."""
     try:
         asked = Look(ApiAddress(str(paths.kubeconfig(name))), lambda _: None, limit_s=SHORT_S)
         others = foreign_objects.titles(asked, stack)
     except UnknownError as error:
         return f"  its objects cannot be listed now: {error}"
     if not others:
-        return f"  it holds no objects but stack {stack}'s"
-    return f"  it holds objects that are not stack {stack}'s:\n{_listed(others)}"
+        return f"  it has only objects of stack {stack}"
+    return f"  it has objects that are not stack {stack}'s:\n{_listed(others)}"
 
 
 def command(stack: str) -> str:
-    """How the user asks for the replacement of the cluster."""
+    """The command with which the user asks to replace the cluster."""
     return f"make up STACK={stack} REPLACE_CLUSTER=yes (plain pulumi: {agreed.REPLACE_CLUSTER}=yes)"
 
 

@@ -1,4 +1,4 @@
-"""The kinds of cluster behind one protocol, and a look at a stack's cluster before anything is registered."""
+"""Selects the protocol for the stack's kind of cluster, and reads the cluster before anything is registered."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ PROTOCOLS: dict[ClusterKind, ClusterProtocol] = {
 
 
 def protocol(stack: Stack) -> ClusterProtocol:
-    """What the stack's kind of cluster does."""
+    """The protocol of the stack's kind of cluster."""
     return PROTOCOLS[stack.cluster.kind]
 
 
 def look(stack: Stack) -> Look:
-    """How the guards of this update or preview ask the stack's cluster."""
+    """The access to the stack's cluster for the guards of this update or preview."""
 
     def is_gone() -> bool:
         return protocol(stack).is_gone(stack, pulumi.runtime.is_dry_run())
@@ -50,9 +50,9 @@ def look(stack: Stack) -> Look:
 
 
 def examine(stack: Stack, is_ours: IsOurs, asked: Look) -> ClusterContents:
-    """What the cluster holds now. Raises ConfigError when it cannot run the stack's jobs, and UnknownError.
+    """The contents of the cluster now. Raises ConfigError if it cannot run the stack's jobs, and UnknownError.
 
-    A cluster in which everything is ours is only asked where GPUs or the like are wanted.
+    A cluster that has only our objects is asked only if a job needs GPUs or other counted resources.
     """
     own = not protocol(stack).holds_others
     wanted = any(counted(job.resources.limits()) for job in stack.jobs)
@@ -62,7 +62,7 @@ def examine(stack: Stack, is_ours: IsOurs, asked: Look) -> ClusterContents:
     found = read_contents(asked, is_ours, question(stack, is_ours))
     if not asked.is_there:
         found = ClusterContents(
-            problem=f"the cluster of stack {stack.name} is not there: nobody was asked what it holds"
+            problem=f"the cluster of stack {stack.name} does not exist or cannot be asked: its contents are unknown"
         )
         pulumi.log.warn(found.problem)
     elif found.offered is not None:
@@ -78,7 +78,7 @@ def examine(stack: Stack, is_ours: IsOurs, asked: Look) -> ClusterContents:
 def question(stack: Stack, is_ours: IsOurs) -> Question:
     """What to ask the stack's cluster.
 
-    With a claim, an image and an operator given, others' objects need not be listed.
+    A stack with a given claim, image and operator does not list others' objects.
     """
     installs = stack.operator.install is not Install.NEVER
     kueue, quota = stack.operator.queue is Queueing.KUEUE, stack.cluster.queue
@@ -97,16 +97,16 @@ def question(stack: Stack, is_ours: IsOurs) -> Question:
 
 
 def _is_given(stack: Stack, is_ours: IsOurs) -> bool:
-    """Whether the jobs' namespace is there: it has the claim of the models, and the stack did not make it."""
+    """Whether the jobs' namespace exists: it has the claim of the models, and the stack did not create it."""
     namespace = {"kind": "Namespace", "metadata": {"name": stack.cluster.namespace}}
     return stack.storage.kind is StorageKind.CLAIM and not is_ours(namespace)
 
 
 def ensure_old_cluster_may_go(stack: Stack, held: StackState) -> None:
-    """Say what a stack loses that leaves its own cluster for one of another kind or name: Pulumi deletes the old one.
+    """Say what is lost if a stack moves from its own cluster to another kind or name: Pulumi deletes the old cluster.
 
-    Where kind and name stay, the cluster's resource asks when it is replaced. Raises ReplacementRefusedError, before
-    anything is touched, where others' objects are in the old cluster.
+    If kind and name stay, the cluster's resource checks its replacement. Raises ReplacementRefusedError, before
+    anything is touched, if the old cluster has others' objects.
 
     Parameters:
         held: what the stack's state holds.
@@ -117,7 +117,7 @@ def ensure_old_cluster_may_go(stack: Stack, held: StackState) -> None:
 
 
 def _left_cluster(stack: Stack, held: StackState) -> tuple[str, str]:
-    """Name of the cluster that the next update deletes, and the key that says so; empty where there is none."""
+    """Name of the cluster that the next update deletes, and the changed key; empty if it deletes none."""
     kind = stack.cluster.kind
     for old, props in held.clusters.items():
         name = PROTOCOLS[old].name(props)
@@ -128,22 +128,22 @@ def _left_cluster(stack: Stack, held: StackState) -> tuple[str, str]:
 
 
 def creation_of(stack: Stack, held: StackState) -> Creation | None:
-    """What creating the stack's cluster comes to; None where the guards ask the cluster."""
+    """What happens when the update creates the cluster; None if the guards ask an existing cluster."""
     return protocol(stack).creation(stack, held, pulumi.runtime.is_dry_run())
 
 
 def is_lost(kind: ClusterKind, props: Mapping[str, Any]) -> bool:
-    """Whether the cluster with these properties in a state is proved gone. Raises ProgramError, CommandError."""
+    """Whether the cluster with these properties in a state no longer exists. Raises ProgramError, CommandError."""
     return PROTOCOLS[kind].is_lost(props)
 
 
 def repair(name: str, say: Callable[[str], None]) -> None:
-    """Mend the cluster `name` below Pulumi: a refresh of the objects in a cluster needs its API server.
+    """Repair the cluster `name` outside Pulumi: a refresh of the objects in a cluster needs its API server.
 
-    Somebody else's cluster of that name is refused here, before anything is built. Raises ProgramError.
+    Raises ProgramError for somebody else's cluster of that name, before anything is built.
 
     Parameters:
-        say: gets a line for each thing that is done.
+        say: gets a line for each repair.
     """
     made_by = [each for each in PROTOCOLS.values() if each.owns(name)]
     for each in made_by:
@@ -154,16 +154,16 @@ def repair(name: str, say: Callable[[str], None]) -> None:
 
 
 def remove_unfinished(name: str, stack: str) -> None:
-    """Remove an unfinished cluster, which a killed `make up` left, with its marker. Another clone's is left as it is.
+    """Delete an unfinished cluster of a killed `make up`, with its marker. Another clone's cluster stays unchanged.
 
-    `make down` asks for it last, when Pulumi has deleted what the state had. Raises ProgramError, CommandError.
+    `make down` calls this last, after Pulumi has deleted the resources in the state. Raises ProgramError, CommandError.
     """
     for each in [each for each in PROTOCOLS.values() if each.owns(name)] or PROTOCOLS.values():
         each.remove_unfinished(name, stack)
 
 
 def ensure_offered(stack: Stack, offered: Mapping[str, Decimal]) -> None:
-    """Raises ConfigError for the first job that asks for more GPUs, or the like, than the cluster's nodes offer."""
+    """Raises ConfigError for the first job that needs more GPUs, or other counted resources, than the nodes have."""
     for job in stack.jobs:
         for name, value in counted(job.resources.limits()).items():
             wanted, there = quantity(value) * job.replicas.total, offered.get(name, Decimal(0))
@@ -172,7 +172,7 @@ def ensure_offered(stack: Stack, offered: Mapping[str, Decimal]) -> None:
                 key = f"trainstack:{job_key(stack, job.name)}.resources.{of}"
                 allowed = (
                     f"at most {there.normalize():f} {name} in this cluster; "
-                    f"{job.replicas.total} replicas want {wanted.normalize():f}"
+                    f"{job.replicas.total} replicas need {wanted.normalize():f}"
                 )
                 fix = f"lower resources.{of} or replicas, or install the device plugin of {name} on its nodes"
                 shown = job.resources.gpu if of == "gpu" else value
@@ -185,6 +185,6 @@ def job_key(stack: Stack, name: str) -> str:
     return "job" if len(names) == 1 or stack.matrix or stack.sweep else f"jobs[{names.index(name)}]"
 
 
-def provide(stack: Stack) -> Cluster:
+def register(stack: Stack) -> Cluster:
     """Register the cluster."""
-    return protocol(stack).provide(stack)
+    return protocol(stack).register(stack)

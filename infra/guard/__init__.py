@@ -1,1 +1,1 @@
-"""The policies as data with two readings: the review's own checks, and what an API server holds everybody to."""
+"""The policies as data, used twice: by the review's own checks, and by the API server for every user."""

@@ -19,17 +19,17 @@ from infra.trainer_controller.patches import REPOSITORIES as TRAINERS
 from infra.training_operator import patches
 
 API = "admissionregistration.k8s.io/v1"
-# A provisioner sets it on the volumes that it makes: their class says what becomes of them, and where they are.
+# A provisioner sets it on the volumes that it creates: their storage class decides about policy and place.
 PROVISIONED = "pv.kubernetes.io/provisioned-by"
 ACTIONS = {Guard.WARN: ["Warn", "Audit"], Guard.DENY: ["Deny", "Audit"]}
 OPERATOR = "ghcr.io/kubeflow/training-v1/training-operator"
 
 
 def allowed(stack: Stack, unpinned: frozenset[str] = frozenset()) -> Allowed:
-    """What `stack` allows itself: upstream's operator and our init image go by tag where they are not built here.
+    """The exceptions of `stack`: upstream's operator and our init image have only a tag if they are not built here.
 
     Parameters:
-        unpinned: further images that may go without a digest.
+        unpinned: further images that need no digest.
     """
     given = {stack.image.reference} if stack.image.reference and stack.image.unpinned else set()
     # MicroK8s imports an archive under its tag, which the hash of the image's inputs makes unique.
@@ -42,18 +42,18 @@ def allowed(stack: Stack, unpinned: frozenset[str] = frozenset()) -> Allowed:
 
 
 def name(stack: Stack) -> str:
-    """The name of policy and binding: stacks that share a cluster, or a namespace, have policies of their own."""
+    """The name of policy and binding. Each stack has its own, also if stacks share a cluster or a namespace."""
     return f"trainstack-{stack.name}.{stack.cluster.namespace}"
 
 
 def manifests(stack: Stack) -> list[Manifest]:
-    """Policy and binding; none where the API server is to hold nobody to the rules."""
+    """Policy and binding; none if the API server does not enforce the rules."""
     action = stack.cluster.guards
     return [] if action is Guard.NONE else [policy(stack), binding(stack, ACTIONS[action])]
 
 
 def policy(stack: Stack) -> Manifest:
-    """All rules as one policy. It checks an object when it is made, and when a field of the rules changes."""
+    """All rules as one policy. It checks an object at its creation, and when a field of the rules changes."""
     lenient = allowed(stack)
     return {
         "apiVersion": API,
@@ -81,7 +81,7 @@ def binding(stack: Stack, actions: list[str]) -> Manifest:
     """Binds the policy to the jobs' namespace.
 
     Parameters:
-        actions: what becomes of an object that breaks a rule.
+        actions: the reaction to an object that breaks a rule.
     """
     entry = {"key": NAME_OF_NAMESPACE, "operator": "In", "values": [stack.cluster.namespace]}
     return {
@@ -113,9 +113,9 @@ def _resources() -> list[Manifest]:
 
 
 def _is_ours(stack: Stack) -> str:
-    """The binding's selector leaves out no object without a namespace: of them the stack's own count.
+    """The expression for the stack's objects: the binding's selector matches all objects without a namespace.
 
-    A volume is the namespace's that it is claimed from.
+    A volume belongs to the namespace of its claim.
     """
     claimed = (
         f"dyn(object).?spec.?claimRef[?{text('namespace')}] == optional.of({text(stack.cluster.namespace)})"

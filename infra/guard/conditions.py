@@ -1,6 +1,6 @@
-"""Conditions on fields of an object, as data: each is decided here in Python, and by an API server in CEL.
+"""Conditions on fields of an object, as data: Python evaluates them here, an API server evaluates them in CEL.
 
-Both readings take a field that is missing the same way. Source of CEL's optional fields and of what Kubernetes adds:
+Both treat a missing field in the same way. Source of CEL's optional fields and of what Kubernetes adds:
 https://kubernetes.io/docs/reference/using-api/cel/
 """
 
@@ -31,19 +31,19 @@ RESERVED = {
     "var",
     "void",
 }
-# A variable without a type: an API server checks expressions against the types of all kinds that a policy is about.
+# A variable without a type: an API server checks expressions against the types of all kinds of a policy.
 OBJECT = "variables.object"
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 @dataclass(frozen=True)
 class Allowed:
-    """What a stack allows itself.
+    """The exceptions of a stack.
 
     Parameters:
         roots: folders of the nodes below which a hostPath may be.
         unpinned: images that are allowed without a digest.
-        repositories: those of which every tag is.
+        repositories: repositories whose images are allowed without a digest.
     """
 
     roots: tuple[str, ...]
@@ -58,7 +58,7 @@ class Field:
     paths: tuple[tuple[str, ...], ...]
 
     def read(self, bound: Bound) -> Any:
-        """The value; None where there is none."""
+        """The value; None if there is none."""
         for path in self.paths:
             value: Any = bound
             for word in path:
@@ -73,7 +73,7 @@ class Field:
         return first + "".join(f".or({each})" for each in others)
 
     def read_text(self, bound: Bound) -> str:
-        """The value as text, empty where there is none."""
+        """The value as text, empty if there is none."""
         return str(self.read(bound) or "")
 
     def cel_text(self) -> str:
@@ -102,16 +102,16 @@ def text(value: object) -> str:
 
 
 def listed(optional: str) -> str:
-    """A list in CEL that is empty where the field is missing, or null as an empty one of Kubernetes may be."""
+    """A list in CEL; empty if the field is missing or null, as an empty list of Kubernetes may be."""
     return f"({optional}.hasValue() && {optional}.value() != null ? {optional}.value() : [])"
 
 
 class Condition(ABC):
-    """What has to be true of a field."""
+    """A condition that a field has to meet."""
 
     @abstractmethod
     def holds(self, bound: Bound, allowed: Allowed) -> bool:
-        """Whether it is true of the object that `bound` names."""
+        """Whether the object that `bound` names meets it."""
 
     @abstractmethod
     def cel(self, allowed: Allowed) -> str:
@@ -207,7 +207,7 @@ class Unpinned(Condition):
 
 @dataclass(frozen=True)
 class Below(Condition):
-    """The field is a path below a folder that the stack allows. One with `..` in it is below none."""
+    """The field is a path below a folder that the stack allows. A path with `..` is never allowed."""
 
     field: Field
 

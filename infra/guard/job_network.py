@@ -1,4 +1,4 @@
-"""A network policy for each job: what its replicas reach, and who reaches them."""
+"""A network policy for each job: which addresses its replicas reach, and who reaches the replicas."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ DNS = 53
 
 
 def policies(stack: Stack) -> list[Manifest]:
-    """A NetworkPolicy for each job that lists what it reaches, and for every job in a cluster that the stack makes."""
+    """A NetworkPolicy for each job with `egress`, and for every job in a cluster that the stack creates."""
     own = stack.cluster.kind.is_ours
     return [_network_policy(stack, job) for job in stack.jobs if own or job.egress is not None]
 
 
 def _network_policy(stack: Stack, job: JobConfig) -> Manifest:
-    """The replicas reach each other, DNS, who takes their reports, and what `job.egress` lists.
+    """The replicas reach each other, DNS, the receiver of their reports, and the addresses of `job.egress`.
 
-    Nobody else reaches a replica.
+    No other pod reaches a replica.
 
     Source: https://kubernetes.io/docs/concepts/services-networking/network-policies/
     """

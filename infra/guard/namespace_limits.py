@@ -14,7 +14,7 @@ from infra.objects.manifest import Manifest
 
 
 def manifests(stack: Stack, controllers: Iterable[Manifest] = ()) -> list[Manifest]:
-    """Those that the stack file asks for. Raises ConfigError where the stack's own pods would exceed them.
+    """The quota and limit range of the stack file. Raises ConfigError if the stack's own pods would exceed them.
 
     Parameters:
         controllers: the objects of the stack's own operator and scheduler; they may run in the same namespace.
@@ -38,11 +38,11 @@ def manifests(stack: Stack, controllers: Iterable[Manifest] = ()) -> list[Manife
 
 
 def ensure_quota(stack: Stack, hard: dict[str, str], controllers: Iterable[Manifest] = ()) -> None:
-    """Raises ConfigError for a quota that the stack's jobs exceed beside its controllers: their pods would never come.
+    """Raises ConfigError for a quota that the stack's jobs and controllers exceed: some pods would never be created.
 
     Parameters:
         hard: as in a ResourceQuota.
-        controllers: as `manifests` takes them.
+        controllers: as for `manifests`.
     """
     pods = [(job.resources.limits(), job.replicas.total) for job in stack.jobs]
     beside = [_pods_of(each) for each in controllers if _is_in(each, stack.cluster.namespace)]
@@ -56,10 +56,10 @@ def ensure_quota(stack: Stack, hard: dict[str, str], controllers: Iterable[Manif
     for name, limit in hard.items():
         if used[name] > quantity(limit):
             key = f"trainstack:cluster.quota.{keys.get(name, 'gpu')}"
-            whose = "the replicas of the stack's jobs" + (" and its controllers there" if beside else "")
-            elsewhere = ", or give the controllers a namespace of their own (operator.namespace)"
+            whose = "the replicas of the stack's jobs" + (" and its controllers" if beside else "")
+            elsewhere = ", or give the controllers another namespace (operator.namespace)"
             fix = f"raise it, or lower the jobs' replicas or resources{elsewhere if beside else ''}"
-            allowed = f"at least what {whose} have together: {used[name].normalize():f}"
+            allowed = f"at least {used[name].normalize():f}, the sum of {whose}"
             raise ConfigError(paragraph(stack.file, key, limit, allowed, fix))
 
 
@@ -68,19 +68,17 @@ def _is_in(controller: Manifest, namespace: str) -> bool:
 
 
 def _pods_of(controller: Manifest) -> tuple[dict[str, str], int]:
-    """The limits of one of its pods, and how many it has."""
+    """The limits of one of its pods, and the number of pods."""
     (program,) = controller["spec"]["template"]["spec"]["containers"]
     return program["resources"]["limits"], controller["spec"].get("replicas", 1)
 
 
 def ensure_ratio(stack: Stack, ratio: int | None) -> None:
-    """Raises ConfigError for a ratio that a job's limit exceeds: its pods would be refused."""
+    """Raises ConfigError for a ratio that a job exceeds: its pods would be refused."""
     for job in stack.jobs if ratio else ():
         asked, limit = job.resources.requests.memory, job.resources.memory
         if ratio and quantity(limit) > quantity(asked) * ratio:
             key = "trainstack:cluster.limitRange.memoryRatio"
-            allowed = (
-                f"at least the ratio of job {job.name}, whose limit is {limit} and whose request {asked}"
-            )
+            allowed = f"at least limit / request of job {job.name}: its limit is {limit}, its request {asked}"
             fix = f"raise resources.requests.memory of job {job.name}, or the ratio"
             raise ConfigError(paragraph(stack.file, key, ratio, allowed, fix))

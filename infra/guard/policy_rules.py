@@ -1,4 +1,4 @@
-"""The policies: what every object of a stack has to keep to, whoever applies it."""
+"""The policies: rules for every object of a stack, for every user who applies it."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class Rule:
     """One policy.
 
     Parameters:
-        scope: what it is about.
-        condition: what has to be true of each part.
-        demand: the sentence that an API server says to whoever breaks it.
-        problem: what a review says, with the values of the paths in braces, `{container.name}`.
-        fix: the way out, in a stack file where one leads to it.
+        scope: the parts of an object that it checks.
+        condition: must be true for each part.
+        demand: the API server's message to a user who breaks it.
+        problem: the review's message, with the values of the paths in braces, `{container.name}`.
+        fix: the fix, in a stack file if possible.
         unless: objects to which it does not apply.
     """
 
@@ -52,7 +52,7 @@ class Rule:
     unless: Condition | None = None
 
     def problems(self, manifest: Manifest, allowed: Allowed) -> list[str]:
-        """What is wrong with each part that breaks it."""
+        """The problem of each part that breaks the rule."""
         if manifest["kind"] not in self.scope.kinds:
             return []
         if self.unless and self.unless.holds({"object": manifest}, allowed):
@@ -62,7 +62,7 @@ class Rule:
         return [_filled(self.problem, {**part, "allowed": roots}) for part in parts]
 
     def cel(self, allowed: Allowed) -> str:
-        """The same as an expression that is true of an object which keeps to it."""
+        """The rule as an expression that is true for an object without problems."""
         unless = f"({self.unless.cel(allowed)}) || " if self.unless else ""
         return unless + self.scope.cel(self.condition.cel(allowed))
 
@@ -102,11 +102,11 @@ def _named_right(key: str) -> Rule:
 
 
 def _effective(name: str) -> Field:
-    """What a container's security context says, else its pod's."""
+    """The field of a container's security context, else its pod's."""
     return Field((("container", "securityContext", name), ("pod", "securityContext", name)))
 
 
-# The Job that prepares a folder on a node has to be root; it and its pods say so by their names.
+# The Job that prepares a folder on a node must be root. It and its pods are recognised by their names.
 _PREPARES = Either(
     (
         Both((Is(at("object", "kind"), "Job"), EndsWith(at("object", "metadata", "name"), PREPARES))),
@@ -182,7 +182,7 @@ RULES: dict[str, Rule] = {
 
 @dataclass(frozen=True)
 class Violation:
-    """An object that breaks a policy: what is wrong with it, and the way out."""
+    """An object that breaks a policy: the problem and the fix."""
 
     object: str
     problem: str

@@ -1,4 +1,4 @@
-"""Where a rule looks: the kinds of objects, and the parts of one that it is about, for both readings."""
+"""The scope of a rule: the kinds of objects, and their parts, in Python and in CEL."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def replicas(manifest: Manifest) -> list[Any]:
 
 
 def pod_specs(manifest: Manifest) -> list[Any]:
-    """Every pod spec in a manifest, whatever its kind."""
+    """Every pod spec in a manifest of any kind."""
     found = [at("template", "spec").read(each) for each in replicas(manifest)]
     if path := PODS.get(manifest["kind"]):
         found.append(at(*path).read(manifest))
@@ -55,7 +55,7 @@ def pod_specs(manifest: Manifest) -> list[Any]:
 
 
 def variables() -> dict[str, str]:
-    """Names that expressions of CEL use, in the order in which they build on each other."""
+    """Variables for expressions of CEL, each after the variables that it uses."""
     optional = at("object", *REPLICAS).cel()
     values = f"{optional}.orValue({{}}).map(type, {optional}.value()[type])"
     pods = "variables.replicas.map(replica, replica.template.spec)"
@@ -72,12 +72,12 @@ def variables() -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Scope:
-    """The parts of an object that a rule is about.
+    """The parts of an object that a rule checks.
 
     Parameters:
-        kinds: those of the objects.
-        parts: an object -> what each part is bound to.
-        cel: a condition on a part -> the same on all parts of an object, true of one that has none.
+        kinds: kinds of the objects.
+        parts: an object -> for each part, the names for its paths.
+        cel: a condition on a part -> the condition for all parts of an object; true for an object without such parts.
     """
 
     kinds: tuple[str, ...]
@@ -92,7 +92,7 @@ def objects(*kinds: str) -> Scope:
 
 
 def _of_pods(name: str, *fields: str) -> Scope:
-    """The entries of these lists of each pod, each called `name`; beside it its `pod`."""
+    """The entries of these lists of each pod, with the names `name` and `pod`."""
 
     def parts(manifest: Manifest) -> Iterator[Bound]:
         for pod in pod_specs(manifest):

@@ -19,7 +19,7 @@ from infra.image.providers import BuiltImage, ImportedImage, PulledImages, Regis
 
 
 def rendered_reference(stack: Stack) -> str:
-    """The image as a reviewer sees it: the stack's reference, or the tag made from the hash of the image's inputs."""
+    """The image in a review: the stack's reference, or the tag with the hash of the image's inputs."""
     config = stack.image
     if config.reference:
         return config.reference
@@ -27,7 +27,7 @@ def rendered_reference(stack: Stack) -> str:
 
 
 def _local_repository(stack: Stack) -> str:
-    """Where an image that is only for this machine's cluster gets its name from."""
+    """The name of an image that is only for this machine's cluster."""
     if stack.cluster.kind.imports_images:
         pushed = Addon.REGISTRY in stack.cluster.addons
         return f"{registries.MICROK8S}/{inputs.REPOSITORY}" if pushed else inputs.REPOSITORY
@@ -75,7 +75,7 @@ class Image(pulumi.ComponentResource):
         return RegistryImage(stack.name, {**props, **place, "repository": inputs.REPOSITORY}, child).reference
 
     def _engine_image(self, stack: Stack, environment: Mapping[str, str]) -> dict[str, Any]:
-        """`image` in the container engine and its `tag`: our image, or what the user's project makes of it."""
+        """`image` in the container engine and its `tag`: our image, or the user's project on top of it."""
         child = pulumi.ResourceOptions(parent=self)
         builds = engine_image.of(stack.image, environment)
         trainer = BuiltImage(stack.name, builds.trainer, child).image if builds.trainer else None

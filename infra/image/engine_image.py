@@ -1,4 +1,4 @@
-"""The image of a stack in the container engine: what `pulumi up` builds there, and `make fetch` beforehand."""
+"""The image of a stack in the container engine: `pulumi up` builds it, or `make fetch` before that."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from infra.image.providers import BuiltImageProvider
 
 @dataclass(frozen=True)
 class EngineImage:
-    """What the jobs' image is built from.
+    """The builds of the jobs' image.
 
     Parameters:
-        tag: by which the engine keeps the last of the builds.
-        trainer: properties of `BuiltImage`; None where a Dockerfile of the user's does without our image.
+        tag: of the last build, in the engine.
+        trainer: properties of `BuiltImage`; None if the user's Dockerfile does not use our image.
         project: properties of `ProjectImage`, without `trainer`; None for our image alone.
     """
 
@@ -45,7 +45,7 @@ def of(config: ImageConfig, environment: Mapping[str, str] = os.environ) -> Engi
 
 
 def build(config: ImageConfig) -> str:
-    """Build the image in the engine, where it is not there; its name. Raises CommandError."""
+    """Build the image if the engine lacks it. Returns its name. Raises CommandError."""
     wanted = of(config, process.variables())
     trainer = BuiltImageProvider().built(wanted.trainer)["image"] if wanted.trainer else None
     if wanted.project is None:
@@ -54,12 +54,12 @@ def build(config: ImageConfig) -> str:
 
 
 def built(config: ImageConfig) -> str:
-    """As `build`; a line about it, or about the image that the cluster pulls."""
+    """As `build`. Returns a line about the image, or about the image that the cluster pulls."""
     return f"{config.reference}: the cluster pulls it" if config.reference else f"image: {build(config)}"
 
 
 if __name__ == "__main__":
-    # Whoever ends this process ends the build with it: the command line that runs it is a child.
+    # Ending this process ends the build, too: the build command is its child.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         print(built(from_file(paths.stack_file(sys.argv[1])).image))

@@ -1,4 +1,4 @@
-"""Which files of a folder go into an image: all but those that its .dockerignore names.
+"""The files of a folder that go into an image: all except those that its .dockerignore names.
 
 The rules are Docker's: https://docs.docker.com/build/concepts/context/#dockerignore-files
 """
@@ -16,19 +16,19 @@ from infra.process import CommandError
 FILE = ".dockerignore"
 CACHES = {"__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"}
 ALWAYS = CACHES | {".git", ".venv"}
-"""Folders that change without the project; they never go into an image."""
+"""Folders that change although the project does not. They never go into an image."""
 _PARTS = re.compile(r"\*\*/|\*\*|\*|\?|\[\^?[^]]+\]|\\.|.")
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A line of a .dockerignore; `keeps` is one that begins with an exclamation mark."""
+    """A line of a .dockerignore. `keeps`: whether it begins with an exclamation mark."""
 
     pattern: re.Pattern[str]
     keeps: bool
 
     def concerns(self, path: PurePosixPath) -> bool:
-        """Whether the line names `path`, or a folder that it lies in."""
+        """Whether the line names `path`, or a folder around it."""
         return any(self.pattern.fullmatch(str(each)) for each in (path, *path.parents))
 
 
@@ -51,7 +51,7 @@ def _expression(part: str) -> str:
 
 
 def is_ignored(path: PurePosixPath, given: list[Rule]) -> bool:
-    """Whether the last rule that concerns `path` leaves it out. `path`: relative to the folder."""
+    """Whether the last rule for `path` excludes it. `path`: relative to the folder."""
     concerned = [rule for rule in given if rule.concerns(path)]
     return bool(concerned) and not concerned[-1].keeps
 
@@ -59,7 +59,7 @@ def is_ignored(path: PurePosixPath, given: list[Rule]) -> bool:
 def files(folder: Path) -> list[Path]:
     """The files and symbolic links of `folder` that go into an image, relative to it, in a stable order.
 
-    Raises CommandError for one that this user may not read, or whose name is not UTF-8.
+    Raises CommandError for a file that this user may not read, or whose name is not UTF-8.
     """
     ignoring = folder / FILE
     _ensure_usable(folder, Path())
@@ -76,7 +76,7 @@ def files(folder: Path) -> list[Path]:
 
 
 def _ensure_usable(folder: Path, path: Path) -> None:
-    """Raises CommandError for what nobody could read in the image, or what this user may not read here."""
+    """Raises CommandError for a name that is not UTF-8, or a file that this user may not read."""
     whole = folder / path
     told = os.fsencode(whole).decode(errors="backslashreplace")
     fix = f"or name it in {FILE}" if path.parts else "or name another folder"
@@ -87,18 +87,16 @@ def _ensure_usable(folder: Path, path: Path) -> None:
             f"image.context: the name of {told} is not UTF-8\n  fix: rename it, {fix}"
         ) from error
     if not whole.is_symlink() and not _readable(whole):
-        raise CommandError(
-            f"image.context: {told} cannot be read by this user\n  fix: `chmod u+rX` it, {fix}"
-        )
+        raise CommandError(f"image.context: you may not read {told}\n  fix: `chmod u+rX` it, {fix}")
 
 
 def _readable(path: Path) -> bool:
-    """Whether this user may read it; what has gone meanwhile is found when it is used."""
+    """Whether this user may read it. A file that was deleted meanwhile counts as readable: its use fails later."""
     return not path.exists() or os.access(path, os.R_OK | os.X_OK if path.is_dir() else os.R_OK)
 
 
 def _below(folder: Path, closed: list[Path]) -> Iterator[Path]:
-    """What a folder holds. Folders that cannot be looked into are added to `closed`."""
+    """The content of a folder. Folders that cannot be read are added to `closed`."""
     for place, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if name not in ALWAYS]
         closed += [

@@ -1,4 +1,4 @@
-"""What the trainer image is made from: the tag that names a build, and the identity that a run depends on."""
+"""The inputs of the trainer image: the tag of a build, and the identity on which a run depends."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Build:
 def arguments(config: ImageConfig, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Build arguments that differ from the Dockerfile's defaults: the bases, and the preset.
 
-    The gpu target takes the digits' table from a stage on the CPU base, so it gets both.
+    The gpu target copies the digits' table from a stage on the CPU base, so it needs both bases.
     """
     wanted = ["CPU_BASE", *([GPU_BASE] if config.target is Target.GPU else [])]
     found = {name: value for name, value in bases(environment).items() if name in wanted}
@@ -83,7 +83,7 @@ def project_build(
 
 
 def _project(config: ImageConfig, trainer: str, known: Mapping[str, str]) -> project.ProjectBuild | None:
-    """`trainer`: the tag of our image. `known`: build arguments that a Dockerfile of the user's may declare."""
+    """`trainer`: the tag of our image. `known`: build arguments that a user's Dockerfile may declare."""
     folder = build_context.folder(config.context, config.dockerfile)
     if folder is None:
         return None
@@ -96,22 +96,22 @@ def _project(config: ImageConfig, trainer: str, known: Mapping[str, str]) -> pro
 
 
 def tag(config: ImageConfig, root: Path, environment: Mapping[str, str] = os.environ) -> str:
-    """The tag of the image that the jobs get, as `build` and `project_build` give it."""
+    """The tag of the jobs' image, from `build` and `project_build`."""
     trainer = build(config, root, environment).tag
     own = _project(config, trainer, bases(environment))
     return own.tag if own else trainer
 
 
 def identity(config: ImageConfig, root: Path, environment: Mapping[str, str] = os.environ) -> str:
-    """What a run depends on of its image: the same on every machine, however the image is named.
+    """The identity of the image, on which a run depends: the same on every machine, and for every name of the image.
 
     Parameters:
         config: the stack's section `image`.
         root: the folder of the Dockerfile. It names the bases by digest.
         environment: may name other bases for this machine's builds.
 
-    Returns the digest of a ready-made image (its whole reference where that has none), else the hash of the build's
-    inputs, the files of the user's own project among them.
+    Returns the digest of a ready-made image (its whole reference if that has none), else the hash of the build's
+    inputs, with the files of the user's own project.
     """
     if config.reference:
         return digest_of(config.reference) or config.reference
@@ -121,7 +121,7 @@ def identity(config: ImageConfig, root: Path, environment: Mapping[str, str] = o
 
 
 def _reviewed(chosen: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
-    """Without the bases that set-up has made where no registry can be reached: they stand for the Dockerfile's."""
+    """`chosen` without the bases that set-up builds if no registry can be reached: they replace the Dockerfile's."""
     theirs = shell_variables.of_shell(environment)
     return {name: value for name, value in chosen.items() if name not in BASES or BASES[name] in theirs}
 

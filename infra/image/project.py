@@ -1,4 +1,4 @@
-"""A project of the user's as an image: the tag that names its build, and the files that go in."""
+"""A user's project as an image: the tag of its build, and the files that go in."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ ENV PYTHONPATH=/opt/project:/opt/packages:/opt/trainstack
 WORKDIR /opt/project
 USER 1000:0
 """
-"""How a project is put onto our image; it needs no BuildKit. Folders may be written by group 0, which jobs run as.
-COPY keeps the modes of what is in a folder, and not the folder's own."""
+"""Adds a project to our image, without BuildKit. Group 0, the jobs' group, may write to its folders. COPY keeps the
+modes of a folder's content, but not the folder's own mode."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class ProjectBuild:
 
     Parameters:
         arguments: build arguments of the user's Dockerfile, without the trainer image.
-        trainer: the tag of the trainer image that it builds on; None for one of the user's own from the ground up.
+        trainer: the tag of the trainer image that it builds on; None for a user's image without it.
         tag: hashes the trainer's tag, the arguments, the Dockerfile and every file that goes in.
     """
 
@@ -58,9 +58,9 @@ def build(
 
 
 def _ensure_nothing_hidden(folder: Path) -> None:
-    """Raises CommandError for a module that would be imported in place of the trainer or of Python's own.
+    """Raises CommandError for a module that Python would import instead of the trainer or its own module.
 
-    The project comes first on PYTHONPATH. Python's `test` is none that a program imports.
+    The project comes first on PYTHONPATH. Python's own `test` does not count: programs do not import it.
     """
     hidden = {"trainer", *sys.stdlib_module_names} - {"test"}
     for path in ignored.files(folder):
@@ -70,7 +70,7 @@ def _ensure_nothing_hidden(folder: Path) -> None:
         if (is_module or is_package) and name in hidden:
             whose = "the trainer" if name == "trainer" else f"Python's own module {name}"
             raise CommandError(
-                f"image.context: {folder / path} hides {whose}, as the project comes first on PYTHONPATH\n"
+                f"image.context: {folder / path} hides {whose}, because the project comes first on PYTHONPATH\n"
                 "  fix: rename it, or name it in .dockerignore"
             )
 
@@ -78,7 +78,7 @@ def _ensure_nothing_hidden(folder: Path) -> None:
 def _content(path: Path) -> str:
     if path.is_symlink():
         return f"link to {path.readlink()}"
-    with path.open("rb") as file:  # it may be larger than the memory
+    with path.open("rb") as file:  # it may be larger than the machine's memory
         return f"{is_executable(path)} {hashlib.file_digest(file, 'sha256').hexdigest()}"
 
 
@@ -88,8 +88,8 @@ def is_executable(path: Path) -> bool:
 
 
 def copy(folder: Path, target: Path) -> None:
-    """Copy what goes into the image, whatever the modes in `folder` are: every user may read it, and group 0 may write
-    into its folders.
+    """Copy the files of the image. In the copy, with other modes than `folder`, every user may read all files, and
+    group 0 may write to the folders.
     """
     target.mkdir(parents=True)
     target.chmod(0o775)
@@ -98,7 +98,7 @@ def copy(folder: Path, target: Path) -> None:
 
 
 def copy_file(source: Path, made: Path) -> None:
-    """Copy a file or a link, with its folder; every user may read it, and execute what its owner may."""
+    """Copy a file or a link, and create its folder. Every user may read it, and execute it if its owner may."""
     for place in reversed(made.parents):
         if not place.exists():
             place.mkdir()

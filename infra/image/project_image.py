@@ -17,7 +17,7 @@ from infra.image.providers import EngineImageProvider
 class ProjectImageProvider(EngineImageProvider):
     """A build of a user's folder in the engine.
 
-    Properties: `tag`, `context` and `dockerfile` as the stack file has them, `arguments`, and `trainer`, the image
+    Properties: `tag`, `context` and `dockerfile` from the stack file, `arguments`, and `trainer`, the image
     that it builds on.
     """
 
@@ -38,7 +38,7 @@ class ProjectImageProvider(EngineImageProvider):
         theirs = bool(props.get("dockerfile"))
         context = copied if theirs else place
         if context == place:
-            # A build of the project writes beside its sources, which are not to be in the image twice.
+            # A build writes beside the project's sources. The image must not contain these files.
             project.copy(copied, place / "source")
             requirements.install(place / "source", place / "packages", props["trainer"])
             (place / ".dockerignore").write_text("source\n")

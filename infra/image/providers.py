@@ -22,19 +22,19 @@ from infra.process import CommandError, pipe
 class EngineImageProvider(Provider):
     """An image that is built in the engine, once for each `tag`; the output `image` is its name there.
 
-    It is never deleted: the next cluster takes it from the engine's cache. It is built from a copy, which must have the
-    tag that the program made from the originals: an image of another content would be kept under that name for ever.
+    It is never deleted: the next cluster uses the engine's cache. It is built from a copy of the sources. The copy's
+    tag must be the tag that the program computed: else an image with other content would keep that name for ever.
     """
 
     updated_by = ("tag",)
     id: str
 
     def copy(self, props: Props, place: Path) -> str:
-        """Copy what goes into the image to the empty folder `place`; returns the tag of what was copied."""
+        """Copy the files of the image to the empty folder `place`. Returns the tag of the copy."""
         raise NotImplementedError
 
     def build(self, props: Props, place: Path, image: str) -> None:
-        """Build what `copy` has put into `place` as `image`. Raises CommandError."""
+        """Build the copy in `place` as `image`. Raises CommandError."""
         raise NotImplementedError
 
     def create(self, props: Props) -> CreateResult:
@@ -47,7 +47,7 @@ class EngineImageProvider(Provider):
         return ReadResult(id_, plain_props(props)) if docker.has_image(props["image"]) else missing()
 
     def built(self, props: Props) -> Props:
-        """`props` with the image's name, after it was built where the engine lacks it. Raises CommandError."""
+        """Build the image if the engine lacks it. Returns `props` with its name. Raises CommandError."""
         image = f"{REPOSITORY}:{props['tag']}"
         if not docker.has_image(image):
             docker.ensure_answers()
@@ -126,7 +126,7 @@ class RegistryImage(Resource, module="trainstack", name="RegistryImage"):
 
 
 class RepositoryImageProvider(Provider):
-    """An image of the engine pushed to a repository elsewhere. Properties: `image`, `repository`, `tag`.
+    """An image of the engine, pushed to a remote repository. Properties: `image`, `repository`, `tag`.
 
     It is never deleted there: others may use it.
     """
@@ -185,7 +185,7 @@ class ImportedImage(Resource, module="trainstack", name="ImportedImage"):
 
 
 class PulledImagesProvider(Provider):
-    """Images fetched to kind nodes ahead of the pods. Properties: `references`, `nodes`, `instance`."""
+    """Images that kind nodes pull before the pods need them. Properties: `references`, `nodes`, `instance`."""
 
     updated_by = ("references", "nodes", "instance")
 
@@ -206,7 +206,7 @@ def _pull(props: Props) -> None:
 
 
 class PulledImages(Resource, module="trainstack", name="PulledImages"):
-    """Images on their way to the nodes while the operator comes up."""
+    """Images that the nodes pull while the operator starts."""
 
     def __init__(self, name: str, props: dict[str, Any], opts: pulumi.ResourceOptions) -> None:
         super().__init__(PulledImagesProvider(), name, props, opts)

@@ -1,4 +1,4 @@
-"""Builds images and brings them into a registry, doing only what is missing."""
+"""Builds images and pushes them to a registry. It does only the missing steps."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MANIFESTS = ", ".join(
 )
 TIMEOUT_S = 10
 DOCKER_CONFIG_FILE = "config.json"
-# Programs that keep a user's logins: docker would ask them in place of the file.
+# Programs that store a user's logins: docker would ask them instead of reading the file.
 HELPERS = ("credsStore", "credHelpers")
 
 
@@ -38,19 +38,19 @@ def docker_build(
     *options: str,
     theirs: bool = False,
 ) -> None:
-    """`docker build` of `folder` as `image`. Raises CommandError where it fails.
+    """`docker build` of `folder` as `image`. Raises CommandError if it fails.
 
     Parameters:
         arguments: name -> value.
-        theirs: whether the Dockerfile is the user's, who may want BuildKit for it.
+        theirs: whether the Dockerfile is the user's: it may need BuildKit.
     """
     given = [part for key, value in arguments.items() for part in ("--build-arg", f"{key}={value}")]
     command = ("docker", "build", "--file", str(dockerfile), *options, *given, "--tag", image, str(folder))
-    output(*command, env={} if theirs else {agreed.BUILDKIT: ""})  # docker takes an empty one for none
+    output(*command, env={} if theirs else {agreed.BUILDKIT: ""})  # for docker, an empty variable is unset
 
 
 def to_registry(image: str, name: str, repository: str, tag: str) -> str:
-    """Push the engine's `image` to the kind registry `name` as `repository:tag`; layers that are there are not sent.
+    """Push the engine's `image` to the kind registry `name` as `repository:tag`. Existing layers are not sent again.
 
     Returns its digest, `sha256:...`, as the engine computed it: the registry's own answer about a tag is not trusted.
     Raises CommandError.
@@ -64,17 +64,17 @@ def to_registry(image: str, name: str, repository: str, tag: str) -> str:
             output("docker", "push", "--quiet", remote, env=variables)
         return _pushed_digest(remote, place)
     finally:
-        # The port in this name is good for this registry container only.
+        # The port in this name is valid only for this registry container.
         output("docker", "rmi", "--no-prune", remote)
 
 
 def _pushed_digest(remote: str, repository: str) -> str:
-    """What the engine says that it pushed as `remote`. Raises CommandError."""
+    """The digest, from the engine, of the image pushed as `remote`. Raises CommandError."""
     listed = output("docker", "image", "inspect", "--format", '{{join .RepoDigests "\\n"}}', remote).split()
     for entry in listed:
         if entry.startswith(f"{repository}@"):
             return entry.partition("@")[2]
-    raise CommandError(f"docker pushed {remote} and knows no digest of it")
+    raise CommandError(f"docker pushed {remote}, but knows no digest of it")
 
 
 def in_registry(name: str, repository: str, digest: str) -> bool:
@@ -85,19 +85,19 @@ def in_registry(name: str, repository: str, digest: str) -> bool:
         request = urllib.request.Request(url, method="HEAD", headers=headers)
         with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
             return bool(answer.status == 200)
-    except (CommandError, OSError):  # it is not there, does not answer, or lets nobody in
+    except (CommandError, OSError):  # it does not exist, does not answer, or refuses the login
         return False
 
 
 class CredentialsError(RuntimeError):
-    """A registry refused the credentials of the Docker configuration, or there are none."""
+    """A registry refused the credentials in the Docker configuration, or there are none."""
 
 
 REFUSALS = ("unauthorized", "denied", "no basic auth credentials", "authentication required")
 
 
 def to_repository(image: str, repository: str, tag: str) -> str:
-    """Push the engine's `image` as `repository:tag` with the credentials of the Docker configuration.
+    """Push the engine's `image` as `repository:tag` with the credentials in the Docker configuration.
 
     Returns its digest, `sha256:...`. Raises CredentialsError, and CommandError for any other failure.
     """
@@ -109,23 +109,21 @@ def to_repository(image: str, repository: str, tag: str) -> str:
         if not any(refusal in str(error) for refusal in REFUSALS):
             raise
         host = repository.partition("/")[0]
-        raise CredentialsError(
-            f"{error}\n  fix: docker login {host}, as somebody who may push there"
-        ) from None
+        raise CredentialsError(f"{error}\n  fix: docker login {host}, as a user who may push there") from None
     return _pushed_digest(remote, repository)
 
 
 def pull(node: str, reference: str) -> None:
-    """Have a kind node's containerd fetch an image ahead of the kubelet. Raises CommandError."""
+    """Let a kind node's containerd pull an image before the kubelet needs it. Raises CommandError."""
     command = ["ctr", "--namespace", "k8s.io", "images", "pull", "--hosts-dir", "/etc/containerd/certs.d"]
     docker.execute(node, *command, reference)
 
 
 @contextmanager
 def logged_in(address: str, basic: str) -> Iterator[dict[str, str]]:
-    """The variables with which `docker` logs in to one registry, and to no other.
+    """The variables with which `docker` logs in to only this registry.
 
-    The user's own configuration stays as it is. All else in it counts: proxies, contexts, certificates.
+    The user's own configuration stays unchanged. Its other settings count: proxies, contexts, certificates.
 
     Parameters:
         address: host:port of the registry.
@@ -133,7 +131,7 @@ def logged_in(address: str, basic: str) -> Iterator[dict[str, str]]:
     """
     user = Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker")
     paths.STATE.mkdir(exist_ok=True)
-    # Not in /tmp: a docker that came as a snap sees another one.
+    # Not in /tmp: a docker from a snap has its own /tmp.
     with tempfile.TemporaryDirectory(dir=paths.STATE, prefix=".docker-") as folder:
         settings = {
             name: value for name, value in _settings(user / DOCKER_CONFIG_FILE).items() if name not in HELPERS
@@ -147,7 +145,7 @@ def logged_in(address: str, basic: str) -> Iterator[dict[str, str]]:
 
 
 def _settings(file: Path) -> dict[str, Any]:
-    """What the file holds; nothing where docker itself would complain of it."""
+    """The file's content; empty for a file that docker itself refuses."""
     try:
         found = json.loads(file.read_text())
     except (OSError, ValueError):

@@ -1,7 +1,7 @@
-"""The packages that a user's project requires, resolved on this machine: a container may reach no package index.
+"""Resolves a user project's packages on this machine, because a container may reach no package index.
 
-What the image has already is not installed again. uv is told of it by empty wheels of the same version, marked as the
-image's: a requirement that the image's version does not meet is then a conflict, which uv explains.
+Packages of the image are not installed again. Empty wheels of the same versions, marked as the image's, stand for them
+in uv. If a requirement does not fit the image's version, uv explains the conflict.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _FOLDER = re.compile(
 )
 """A line of requirements.txt that names a folder by its path, `.`, `-e .` or `./lib[extra]`."""
 _NAME = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)")
-"""The package at the beginning of a line of requirements.txt."""
+"""The package name at the beginning of a line of requirements.txt."""
 _MARK = "+image"
 _VERSION = re.compile(r"\d+(?:\.\d+)*(?:(?:a|b|rc)\d+)?(?:\.post\d+)?(?:\.dev\d+)?")
 _ASK = """
@@ -38,7 +38,7 @@ print(json.dumps({"python": version, "machine": platform.machine(), "packages": 
 
 @dataclass(frozen=True)
 class Contents:
-    """What an image has: its Python (`3.13`), its machine (`x86_64`), and package -> version."""
+    """The contents of an image: its Python (`3.13`), its machine (`x86_64`), and package -> version."""
 
     python: str
     machine: str
@@ -52,10 +52,10 @@ def contents(image: str) -> Contents:
 
 
 def sources(folder: Path) -> list[str]:
-    """The words of `uv pip install` for what `folder` declares; empty for a plain folder.
+    """The arguments of `uv pip install` for the requirements of `folder`; empty for a plain folder.
 
     A folder that can be built (setup.py, or a `build-system` in its pyproject.toml) is itself one of the packages. So
-    is one whose requirements.txt asks for it by name: an index may have a stranger's package of that name.
+    is a folder whose requirements.txt names the project itself: an index may have a stranger's package of that name.
     """
     file = folder / PYPROJECT
     declared = tomllib.loads(file.read_text()) if file.is_file() else {}
@@ -78,10 +78,10 @@ def _asks_for(folder: Path, name: str) -> bool:
 
 
 def install(folder: Path, target: Path, image: str) -> None:
-    """Put what the project in `folder` requires beyond `image` into the new folder `target`.
+    """Install the packages that the project in `folder` requires and `image` lacks, into the new folder `target`.
 
-    Raises CommandError: uv is missing, a package is not to be had for the image's Python, or a requirement does not
-    fit a package that the image has.
+    Raises CommandError: uv is missing, a package does not exist for the image's Python, or a requirement does not fit a
+    package of the image.
 
     Parameters:
         folder: a copy of the project; a build may write into it.
@@ -101,13 +101,13 @@ def install(folder: Path, target: Path, image: str) -> None:
         _uv_install(folder, wanted, target, known, held)
     for made in target.glob(f"*{_MARK}.dist-info"):
         shutil.rmtree(made)
-    # Scripts that begin with this machine's Python, and uv's lock.
+    # Scripts with the path of this machine's Python, and uv's lock.
     for private in (target / "bin", target / ".lock"):
         shutil.rmtree(private) if private.is_dir() else private.unlink(missing_ok=True)
 
 
 def _plain(packages: dict[str, str]) -> list[tuple[str, str]]:
-    """Names as wheels spell them, with versions as an index orders them; others cannot be compared."""
+    """Names in the spelling of wheels, with their public versions; without versions that cannot be compared."""
     public = {_normal(name): version.partition("+")[0] for name, version in packages.items()}
     return sorted((name, version) for name, version in public.items() if _VERSION.fullmatch(version))
 
@@ -117,7 +117,7 @@ def _normal(name: str) -> str:
 
 
 def _held(wheels: Path, name: str, version: str) -> str:
-    """Write an empty wheel that stands for a package of the image; returns the requirement of just this one."""
+    """Write an empty wheel for a package of the image. Returns the requirement of exactly this wheel."""
     whole = f"{version}{_MARK}"
     info = f"{name}-{whole}.dist-info"
     with zipfile.ZipFile(wheels / f"{name}-{whole}-py3-none-any.whl", "w") as wheel:
@@ -128,7 +128,7 @@ def _held(wheels: Path, name: str, version: str) -> str:
 
 
 def _built(folder: Path, wheels: Path, built: dict[Path, str]) -> str:
-    """The wheel of `folder`, built once: uv takes two files of one package for a conflict."""
+    """The wheel of `folder`, built once: two files of one package are a conflict for uv."""
     place = folder.resolve()
     if place not in built:
         into = wheels / f"built-{len(built)}"
@@ -139,7 +139,7 @@ def _built(folder: Path, wheels: Path, built: dict[Path, str]) -> str:
 
 
 def _build_folders(folder: Path, wheels: Path, built: dict[Path, str]) -> None:
-    """Have requirements.txt name wheels where it names folders: the image has only what is copied into it."""
+    """Replace folders in requirements.txt by their wheels: the image has only copied files."""
     file = folder / REQUIREMENTS
     if not file.is_file():
         return
@@ -163,6 +163,6 @@ def _uv_install(folder: Path, wanted: list[str], target: Path, known: Contents, 
         if _MARK not in str(error):
             raise
         raise CommandError(
-            f"{error}\n  {_MARK} marks what the image has, and keeps\n"
-            "  fix: loosen the requirement, or bring an image of your own by image.dockerfile"
+            f"{error}\n  {_MARK} marks packages of the image, which cannot change\n"
+            "  fix: loosen the requirement, or build your own image with image.dockerfile"
         ) from None

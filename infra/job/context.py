@@ -22,16 +22,16 @@ class JobContext:
     """What the stack decides for every job.
 
     Parameters:
-        image: the trainer image's reference, by digest; not known in a preview before the image is pushed.
+        image: the trainer image's reference, by digest; unknown in a preview until the image is pushed.
         stack: the stack's name.
-        image_inputs: what the image is made of, whatever its name: see infra/image/inputs.py.
+        image_inputs: the identity of the image's contents, without its name: see infra/image/inputs.py.
         namespace: the job's namespace.
         claim: the PersistentVolumeClaim of the models, mounted at `mount_path`.
-        dataset: what the job trains on; None leaves the trainer's default.
+        dataset: the job's data set; None for the trainer's default.
         nodes: how many nodes run pods.
-        keep_runs: which finished runs stay on the volume; None for all.
+        keep_runs: the finished runs that stay on the volume; None for all.
         api: whether a job is a PyTorchJob or a TrainJob.
-        group: that of the volume's folder, which the pods are in beside group 0.
+        group: the group of the volume's folder. The pods are in it, and in group 0.
     """
 
     image: pulumi.Input[str]
@@ -52,7 +52,7 @@ def context(stack: Stack, image: pulumi.Input[str], dataset: Dataset | None) -> 
 
     Parameters:
         image: the trainer image's reference, by digest.
-        dataset: what the job trains on.
+        dataset: the job's data set.
     """
     return JobContext(
         image=image,
@@ -77,10 +77,10 @@ class Job:
         config: its section of the stack file.
         context: what the stack decides for it.
         run: the id of its run.
-        made: its resource; nothing where it has finished and left.
+        made: its resource; empty for a finished and deleted job.
         namespace: the job's.
-        uid: the job's, also of one that has left.
-        ended: its run as the state has it, where it has finished and left; else empty.
+        uid: the job's, also of a deleted job.
+        ended: its run in the state, for a finished and deleted job; else empty.
     """
 
     config: JobConfig

@@ -1,4 +1,4 @@
-"""What pods of ours beside the replicas need to run the jobs' image on the jobs' nodes."""
+"""Fields of our helper pods, which run the jobs' image on the jobs' nodes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FIELDS = ("tolerations", "imagePullSecrets")
 
 
 def membership(group: int) -> dict[str, Any]:
-    """Of a pod's security context: what makes it a member of the volume's `group`. Every pod of ours is in group 0."""
+    """The field of a security context that adds the volume's `group`. Every pod of ours is in group 0."""
     return {"supplementalGroups": [group]} if group else {}
 
 
@@ -20,7 +20,7 @@ def spec_fields(jobs: Iterable[JobConfig], group: int = 0) -> dict[str, Any]:
     """FIELDS for a pod that serves all `jobs`: each entry once; no field without an entry.
 
     Parameters:
-        group: that of the volume's folder, where the pod is to read or write in it.
+        group: the group of the volume's folder, if the pod reads or writes there.
     """
     jobs = list(jobs)
     found = {name: [each for job in jobs for each in job.pod_spec.get(name) or []] for name in FIELDS}

@@ -15,15 +15,15 @@ from infra.objects.labels import MANAGED_BY, RUN, SKIP_AWAIT
 from infra.objects.manifest import Manifest
 
 DATASET = "trainstack/dataset"
-# The operator looks at a job's deadline only when something happens to the job or to its pods: training-operator 1.9.3
-# asks a queue to remind it that does nothing (kubeflow/trainer#3358). So the pods end by themselves, which it sees; one
-# that was made again counts from then. A second later than the job: both times are cut to seconds, and a pod that ended
-# before the job's deadline would be made again.
+# The operator checks a job's deadline only when the job or a pod changes: the timer of training-operator 1.9.3 does not
+# work (kubeflow/trainer#3358). So the pods end by themselves, which the operator sees. A replaced pod counts from its
+# own start. The pods' deadline is a second later: both times are cut to seconds, and a pod that ends before the job's
+# deadline would be replaced.
 LATER_S = 1
 
 
 def run_policy(job: JobConfig) -> dict[str, Any]:
-    """The job's `runPolicy`. `suspend` stands there only where the job is made suspended."""
+    """The job's `runPolicy`. It has `suspend` only if the job is created suspended."""
     policy = {key: value for key, value in job.run_policy.manifest().items() if key != "suspend"}
     return {**policy, **({"suspend": True} if job.starts_suspended else {})}
 
@@ -74,7 +74,7 @@ def _identified(template: dict[str, Any], run: str) -> dict[str, Any]:
 
 
 def dataset_note(job: JobConfig) -> dict[str, str]:
-    """What `auto` may come to, for those who read the manifest of another machine."""
+    """An annotation that explains `auto` to a reader on another machine."""
     if job.training.dataset is not Dataset.AUTO:
         return {}
     digits = f", --epochs={job.training.digits_epochs}" if job.training.digits_epochs else ""

@@ -16,10 +16,10 @@ from infra.objects.labels import MANAGED_BY, OF_JOB
 from infra.objects.pod_security import restricted_container
 
 OF_OPERATOR = ("job-name", "replica-type")
-"""Labels of pods as the operator's first versions set them; people still select by them."""
+"""Labels of pods from the operator's first versions. Users still select by them."""
 TAKES = "TRAINER_TAKE_FINISHED"
-"""The variable of a job that trains nothing: it takes the model of a finished run."""
-# In the place of whatever program has trained: another one would train into that run's folder.
+"""The variable of a job that does not train: it takes the model of a finished run."""
+# Runs instead of the training program, which would write into that run's folder.
 _TAKE = """
 cd "$TRAINER_MODEL_DIR"
 [ -f "runs/$TRAINER_RUN/$1" ] || { echo "run $TRAINER_RUN has left no $1 on the volume" >&2; exit 1; }
@@ -27,14 +27,14 @@ cp "runs/$TRAINER_RUN/$1" ".$1.$TRAINER_RUN"
 mv ".$1.$TRAINER_RUN" "$1"
 echo "took the model of run $TRAINER_RUN; nothing is trained"
 """
-# Group 0 may write the image's folders and the volume, so that any uid will do.
+# Group 0 may write the image's folders and the volume, so any uid works.
 GID = 0
 
 
 def command_line(job: JobConfig, dataset: Dataset | None) -> tuple[list[str], list[str]]:
     """Command and args. With a command the options follow it, `--epochs=1`; else they are args, `--epochs 1`.
 
-    Those of a job that takes a finished run copy its model to the top of the volume.
+    For a job that takes a finished run, they copy its model to the top of the volume.
     """
     if job.run_id:
         return ["sh", "-ec", _TAKE, "take", job.model or ""], []
@@ -54,7 +54,7 @@ def epochs(job: JobConfig, dataset: Dataset | None) -> int | None:
 
 
 def environment(job: JobConfig, context: JobContext) -> list[dict[str, Any]]:
-    """The container's environment variables without the run's id. No secret stands among them, only its reference."""
+    """The container's environment variables without the run's id. For a secret they have only the reference."""
     env: dict[str, Any] = {"TRAINER_MODEL_DIR": context.mount_path}
     if job.data:
         env["TRAINER_DATA_DIR"] = job.data[0].path
@@ -63,13 +63,13 @@ def environment(job: JobConfig, context: JobContext) -> list[dict[str, Any]]:
     env |= {each["name"]: each["value"] for each in takes(job)}
     if context.keep_runs:
         env |= context.keep_runs.environment()
-    # Kubernetes expands $(NAME) of what stands before. Pulumi hands mappings over sorted, a file has its own order.
+    # Kubernetes expands $(NAME) only for earlier variables. Pulumi sorts mappings; a file has its own order.
     given = env | dict(sorted(job.env.items()))
     return [{"name": name, **_value(job, name, value)} for name, value in given.items()]
 
 
 def takes(job: JobConfig) -> list[dict[str, str]]:
-    """The variable that says that the job takes a finished run; none of a job that trains."""
+    """The variable with the finished run that the job takes; empty for a job that trains."""
     return [{"name": TAKES, "value": "true"}] if job.run_id else []
 
 
@@ -142,7 +142,7 @@ def container(job: JobConfig, context: JobContext, mounts: list[dict[str, Any]])
 
 
 def scheduling(job: JobConfig, context: JobContext) -> dict[str, Any]:
-    """The fields of the pod's spec that say where it may run."""
+    """The fields of the pod's spec that restrict where it may run."""
     if context.nodes == 1:
         return {}
     spread = {
@@ -160,7 +160,7 @@ def of_replicas(job: JobConfig) -> dict[str, Any]:
 
 
 def template(job: JobConfig, context: JobContext, replica: str) -> dict[str, Any]:
-    """The pod template of the replica type `replica` (master, worker), with what `job.pod` says merged over ours."""
+    """The pod template of the replica type `replica` (master, worker): ours, merged with `job.pod`."""
     found, mounts = volumes(job, context)
     older = {"job-name": job.name, OF_JOB: job.name, "replica-type": replica}
     ours = {

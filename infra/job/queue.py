@@ -1,8 +1,8 @@
-"""A job in a queue of Kueue's, which alone says when the job has pods.
+"""A job in a Kueue queue. Kueue decides when the job has pods.
 
-The job is made suspended. From then on the field is Kueue's: it sets it to false when it admits the job and to true
-when it preempts it, with a field manager of its own. `managedBy` is left out: Kueue sets it itself where it hands jobs
-to other clusters, and nowhere else. Sources: https://kueue.sigs.k8s.io/docs/tasks/run/kubeflow/pytorchjobs/,
+The job is created suspended. After that, Kueue owns the field: with its own field manager it sets the field to false
+when it admits the job, and to true when it preempts it. `managedBy` is not set: Kueue sets it itself if it moves jobs
+to other clusters. Sources: https://kueue.sigs.k8s.io/docs/tasks/run/kubeflow/pytorchjobs/,
 https://kueue.sigs.k8s.io/docs/tasks/run/trainjobs/, https://kueue.sigs.k8s.io/docs/tasks/run/multikueue/kubeflow/
 """
 
@@ -20,24 +20,24 @@ from infra.objects.labels import QUEUED
 from infra.objects.manifest import Manifest, title
 
 SUSPEND = {PYTORCHJOB.kind: "spec.runPolicy.suspend", TRAINJOB.kind: "spec.suspend"}
-"""The kind of a job -> the field by which Kueue holds and releases it."""
+"""The kind of a job -> the field by which Kueue suspends and starts it."""
 DIGITS = 16
 LABELS = (QUEUE_LABEL, PRIORITY_LABEL)
 
 
 def labels(job: JobConfig) -> dict[str, str]:
-    """What tells Kueue of the job. Of the job alone: pods with it would be workloads of their own."""
+    """The job's label for Kueue. Only the job has it: pods with this label would be workloads, too."""
     if not job.queue:
         return {}
     return {QUEUE_LABEL: job.queue, **({PRIORITY_LABEL: job.priority} if job.priority else {})}
 
 
 def with_origin(objects: Sequence[Manifest], plain: Sequence[Manifest]) -> list[Manifest]:
-    """The objects of a job in a queue; the job, the last of them, has an annotation that says what it was made from.
+    """The objects of a job in a queue. An annotation on the job, the last object, has a hash of its manifest.
 
     Parameters:
-        plain: the same without the image's reference, which is not known before the image is pushed. Another image
-            trains another run, whose id stands in the objects.
+        plain: the objects without the image's reference, which is unknown until the image is pushed. Another image
+            makes another run, whose id is in the objects.
     """
     *before, job = objects
     kueues = [
@@ -50,14 +50,14 @@ def with_origin(objects: Sequence[Manifest], plain: Sequence[Manifest]) -> list[
 
 
 def options(job: Manifest, held: Mapping[str, str]) -> pulumi.ResourceOptions:
-    """How Pulumi treats `job`: in a queue, `suspend` counts where the job is made, and never again.
+    """Options of `job` for Pulumi: in a queue, `suspend` counts only at the job's creation.
 
-    A job that is to be made anew does not ignore the field: Pulumi 3.260 would give the new one the old one's value
-    (processIgnoreChanges in pkg/v3/resource/deploy/step_generator.go changes what the program has given). Of one that
-    Pulumi replaces for what others have changed, Kueue's webhook sets the field.
+    A job that is replaced does not ignore the field: Pulumi 3.260 would give the new job the old job's value
+    (processIgnoreChanges in pkg/v3/resource/deploy/step_generator.go changes the program's inputs). If Pulumi replaces
+    a job because of others' changes, Kueue's webhook sets the field.
 
     Parameters:
-        held: what the state's jobs were made from, as StackState has it.
+        held: the annotations of the jobs in the state, from StackState.
     """
     if QUEUE_LABEL not in job["metadata"]["labels"]:
         return pulumi.ResourceOptions()

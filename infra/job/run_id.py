@@ -1,4 +1,4 @@
-"""The id of a run: the same for the same training, wherever and however it is applied."""
+"""The id of a run: the same training has the same id, in every cluster and for every tool that applies it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ DIGITS = 8
 
 
 def inputs(job: JobConfig, context: JobContext) -> dict[str, Any]:
-    """What a run's result depends on, as JSON data: image, data, command with its options, number of processes.
+    """The inputs of a run's result, as JSON data: image, data, command with its options, number of processes.
 
-    Left out is what a run may go on with: the image's name and registry, resources, deadlines, where the pods run,
-    names of the models' volume, paths of mounts. Of data/, `dataset` says what is in it.
+    Not included are settings that may change during a run: the image's name and registry, resources, deadlines, nodes,
+    names of the models' volume, paths of mounts. For data/, `dataset` names the content.
     """
     command, args = command_line(job, context.dataset)
     return {
@@ -37,16 +37,16 @@ def inputs(job: JobConfig, context: JobContext) -> dict[str, Any]:
 
 
 def data(job: JobConfig) -> list[dict[str, Any]]:
-    """Where the job's data are, but what is in data/ of the clone: the data set says that."""
+    """The places of the job's data, except data/ of the clone: the data set names its content."""
     return [each.source for each in job.data or () if not each.is_usual]
 
 
 PROGRAM = ("name", "image", "command", "args", "env", "envFrom", "workingDir")
-"""Fields of a container that say what runs in it."""
+"""Fields of a container that determine its program."""
 
 
 def programs(job: JobConfig) -> dict[str, list[dict[str, Any]]]:
-    """What `pod` runs before and beside the trainer, or changes of it. NCCL's own variables change no result."""
+    """Containers of `pod` before and beside the trainer, and its changes of the trainer, without NCCL's variables."""
     found: dict[str, list[dict[str, Any]]] = {}
     for kind in ("initContainers", "containers"):
         for each in job.pod_spec.get(kind) or []:
@@ -59,7 +59,7 @@ def programs(job: JobConfig) -> dict[str, list[dict[str, Any]]]:
 
 
 def _identity(value: Value) -> Any:
-    """What a variable says. A secret counts by its place: an id that depends on its text would tell of it."""
+    """A variable's value. For a secret its reference: an id that depends on the text would reveal something of it."""
     if isinstance(value, SecretKey):
         return {"secret": value.secret, "key": value.key}
     return value if isinstance(value, str) else {"encrypted": True}
@@ -72,7 +72,7 @@ def _sources(job: JobConfig) -> list[dict[str, Any]]:
 def run_id(job: JobConfig, context: JobContext) -> str:
     """`<job's name>-<8 hex digits of its inputs>`: a folder below runs/ on the volume, and a label.
 
-    Where the stack file names a finished run, that one.
+    If the stack file names a finished run, that run's id.
     """
     if job.run_id:
         return job.run_id

@@ -1,4 +1,4 @@
-"""The Secret that hands a job's encrypted variables to its pods."""
+"""The Secret with a job's encrypted variables, for its pods."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def reference(job: JobConfig, variable: str) -> dict[str, str]:
 
 
 def manifest(job: JobConfig, namespace: str) -> Manifest:
-    """The Secret without its data, as a review shows it: the names of the variables, not their values."""
+    """The Secret without its data, for a review: the names of the variables, not their values."""
     return {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -37,6 +37,6 @@ def manifest(job: JobConfig, namespace: str) -> Manifest:
 
 
 def data(job: JobConfig) -> dict[str, str]:
-    """The Secret's data, variable to base64. Only in the program: a review has the cipher text alone."""
+    """The Secret's data: variable -> base64. Only in the program: a review has only the cipher text."""
     values = {variable: each.secure.get_secret_value() for variable, each in job.encrypted.items()}
     return {variable: base64.b64encode(text.encode()).decode() for variable, text in values.items()}

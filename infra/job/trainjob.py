@@ -23,9 +23,9 @@ from infra.objects.manifest import Manifest
 # Kubeflow's client lists only runtimes that name their framework.
 FRAMEWORK = {"trainer.kubeflow.org/framework": "torch"}
 ANCESTOR = {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}
-# Exit codes with which the policy ExitCode gives up at once, as the training-operator has it.
+# Exit codes with which a job of the policy ExitCode fails at once, as in the training-operator.
 FINAL_CODES = list(range(1, 128))
-# The reason of a Job that its podFailurePolicy has ended.
+# The reason of a Job that failed by its podFailurePolicy.
 FINAL_REASON = "PodFailurePolicy"
 
 
@@ -81,7 +81,7 @@ def jobs_of(manifest: Manifest) -> list[Manifest]:
 
 
 def trainjob(job: JobConfig, context: JobContext) -> Manifest:
-    """The TrainJob. Its deadline is the trainer's to keep, its restarts are JobSet's."""
+    """The TrainJob. Trainer enforces its deadline, JobSet its restarts."""
     found = _container(job, context)
     words = {key: found[key] for key in ("command", "args") if key in found}
     metadata = _metadata(job, context)
@@ -113,7 +113,7 @@ def _metadata(job: JobConfig, context: JobContext) -> dict[str, Any]:
 
 
 def _failure_policy(job: JobConfig) -> dict[str, Any]:
-    """All replicas start anew when one has failed, `backoffLimit` times."""
+    """All replicas restart when one fails, at most `backoffLimit` times."""
     if job.restart_policy is RestartPolicy.NEVER:
         return {"maxRestarts": 0}
     restarts: dict[str, Any] = {"maxRestarts": job.run_policy.backoff_limit}
@@ -124,7 +124,7 @@ def _failure_policy(job: JobConfig) -> dict[str, Any]:
 
 
 def _replicas(job: JobConfig, context: JobContext) -> dict[str, Any]:
-    """The spec of the batch/v1 Job whose pods are the replicas; it makes no failed pod anew itself."""
+    """The spec of the batch/v1 Job whose pods are the replicas. The Job itself does not replace a failed pod."""
     final: dict[str, Any] = {
         "action": "FailJob",
         "onExitCodes": {"containerName": TRAINJOB.container, "operator": "In", "values": FINAL_CODES},
@@ -142,7 +142,7 @@ def _container(job: JobConfig, context: JobContext) -> dict[str, Any]:
 
 
 def _pod(job: JobConfig, context: JobContext) -> dict[str, Any]:
-    """The pod template of v1 without what the job says, and without labels that batch/v1 keeps for itself."""
+    """The pod template of v1, without the fields of the TrainJob and without labels that batch/v1 sets itself."""
     plain = template(job, context, TRAINJOB.container)
     replica = {
         key: value for key, value in _container(job, context).items() if key not in ("command", "args")
@@ -154,7 +154,7 @@ def _pod(job: JobConfig, context: JobContext) -> dict[str, Any]:
     }
     for entry in spec.get("topologySpreadConstraints", []):
         if entry.get("labelSelector") == of_replicas(job):
-            # Those of one TrainJob, whatever its name is: the one for engines has another, and so have others' own.
+            # The pods of one TrainJob, by its own name: an engine's job has another name, and so have others' jobs.
             entry |= {"labelSelector": {"matchLabels": {OF_JOB: job.name}}, "matchLabelKeys": [OF_JOBSET]}
     labels = {key: value for key, value in plain["metadata"]["labels"].items() if key not in OF_OPERATOR}
     return {

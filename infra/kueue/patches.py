@@ -1,4 +1,4 @@
-"""What we change in upstream's objects, one pure function each. They stay in upstream's namespace."""
+"""Our changes of upstream's objects, one pure function each. The objects stay in upstream's namespace."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ JOBS = (PYTORCHJOB, TRAINJOB)
 After a change of the API, Kueue still has to release the Workloads of the old API's jobs: a Workload that is never
 released counts against the quota, and keeps the definition of Workloads from being deleted.
 """
-# A server behind the API server, for lists of what waits: while it is away, no namespace of the cluster can be deleted.
+# A server behind the API server that lists waiting jobs: while it is away, no namespace of the cluster can be deleted.
 VISIBILITY, VISIBILITY_GATE = "visibility", "VisibilityOnDemand"
 
 
@@ -45,10 +45,10 @@ def admitted(api: OperatorApi) -> list[JobKind]:
 
 
 def is_wanted(each: Manifest, bound: set[str]) -> bool:
-    """Whether the stack registers an object: no roles for users, and nothing for the server of VISIBILITY.
+    """Whether the stack registers an object: no roles for users, and no objects for the server of VISIBILITY.
 
     Parameters:
-        bound: names of the roles that Kueue itself is bound to.
+        bound: names of Kueue's own roles.
     """
     name, kind = each["metadata"]["name"], each["kind"]
     return (
@@ -59,7 +59,7 @@ def is_wanted(each: Manifest, bound: set[str]) -> bool:
 
 
 def configuration(upstream: Manifest) -> Manifest:
-    """Kueue's configuration with the kinds of JOBS alone."""
+    """Kueue's configuration with only the kinds of JOBS."""
     settings = yaml.safe_load(upstream["data"][FILE])
     settings["integrations"] = {"frameworks": [f"{each.group}/{each.kind.lower()}" for each in JOBS]}
     settings["featureGates"] = {VISIBILITY_GATE: False}
@@ -69,7 +69,7 @@ def configuration(upstream: Manifest) -> Manifest:
 def webhooks(upstream: Manifest, jobs: Iterable[JobKind]) -> Manifest:
     """The webhooks of Kueue's own kinds and of these kinds of jobs.
 
-    Upstream's others are asked about each pod and Deployment of the cluster, of which none is made while Kueue is away.
+    Upstream has more webhooks, for each pod and Deployment of the cluster: while Kueue is away, none could be created.
     """
     known = {(each.group, each.plural) for each in jobs}
 
@@ -89,7 +89,7 @@ def deployment(upstream: Manifest, configured: Manifest, api: OperatorApi) -> Ma
 
     Parameters:
         configured: the ConfigMap. Kueue reads it once, so another one starts Kueue again.
-        api: that of the stack's jobs.
+        api: the API of the stack's jobs.
     """
     changed = copy.deepcopy(upstream)
     template = changed["spec"]["template"]
@@ -104,12 +104,12 @@ def deployment(upstream: Manifest, configured: Manifest, api: OperatorApi) -> Ma
 
 
 def patched(upstreams: Iterable[Manifest], stack: str, api: OperatorApi) -> list[Manifest]:
-    """The objects to register for `stack`, the CRDs first. The namespace is not among them: it outlives them.
+    """The objects to register for `stack`, CRDs first, without the namespace, which outlives them.
 
     Parameters:
         upstreams: Kueue's objects.
         stack: the stack's name, for the labels.
-        api: that of the stack's jobs.
+        api: the API of the stack's jobs.
     """
     found, jobs = [*upstreams], admitted(api)
     bound = {each["roleRef"]["name"] for each in found if "roleRef" in each}

@@ -17,14 +17,14 @@ from infra.objects.labels import NAME_OF_NAMESPACE, stack_labels
 from infra.objects.manifest import Manifest, title
 
 IMMUTABLE = {LOCAL_QUEUE.kind: "spec.clusterQueue"}
-"""Kind -> the field that no update changes: the object is made anew."""
+"""Kind -> the field that cannot be updated: a change replaces the object."""
 
 
 def manifests(stack: Stack, kept: Collection[str]) -> list[Manifest]:
     """Flavors and priority classes, then the ClusterQueue, then its LocalQueues; none without a quota.
 
     Parameters:
-        kept: titles of those that somebody else has made.
+        kept: titles of flavors and priority classes that somebody else created.
     """
     quota = stack.cluster.queue
     if quota is None:
@@ -56,7 +56,7 @@ def _of_nodes(flavor: Flavor) -> dict[str, Any]:
 
 
 def _share(quota: QueueConfig, namespace: str, gpus: Collection[str]) -> dict[str, Any]:
-    """The spec of a ClusterQueue. `gpus`: what the nodes call the GPUs of the jobs."""
+    """The spec of a ClusterQueue. `gpus`: resource names of the jobs' GPUs."""
     return {
         **({"cohortName": quota.cohort} if quota.cohort else {}),
         "namespaceSelector": {"matchLabels": {NAME_OF_NAMESPACE: namespace}},

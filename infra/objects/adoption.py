@@ -1,7 +1,7 @@
-"""Objects that the program is about to make and that are in the cluster already: whose are they?
+"""Finds planned objects that exist in the cluster already, and decides whose they are.
 
-Objects with this stack's mark that its state has lost are handed to `make up`, which puts them into the state. Anybody
-else's are refused by name, before anything is touched.
+Objects with this stack's mark that are missing in its state are reported to `make up`, which puts them into the state.
+Others' objects are refused by name, before anything is touched.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from infra.objects.manifest import Manifest, title
 from infra.objects.stack_state import StackState
 
 SHOWN = 10
-NEVER = "write `operator.install: never`, where somebody else has installed the operator"
-ELSEWHERE = "take a namespace where you have it (`cluster.namespace`)"
+NEVER = "write `operator.install: never` if somebody else has installed the operator"
+ELSEWHERE = "use a namespace where you have it (`cluster.namespace`)"
 
 WITHOUT = {
     **dict.fromkeys(("PersistentVolumeClaim", *NAMES, RUNTIME), ELSEWHERE),
@@ -35,31 +35,31 @@ WITHOUT = {
         ("ClusterQueue", "LocalQueue", "ResourceFlavor", "WorkloadPriorityClass"), "leave `cluster.queue` out"
     ),
     "Job": "write `storage.prepare: false`",
-    "Namespace": f"take one that has your claim (`storage: {{kind: claim, claim: …}}`); for the operator's, {NEVER}",
+    "Namespace": f"use one that has your claim (`storage: {{kind: claim, claim: NAME}}`); for the operator's, {NEVER}",
     "NetworkPolicy": "leave `job.egress` out",
-    "PersistentVolume": "write `storage: {kind: claim, claim: …}` and data (`job.data`) in claims",
-    "Secret": f"name a Secret that is there (`secret:`) in `job.env`; for the operator's, {NEVER}",
+    "PersistentVolume": "write `storage: {kind: claim, claim: NAME}`, and use claims for data (`job.data`)",
+    "Secret": f"name an existing Secret (`secret:`) in `job.env`; for the operator's, {NEVER}",
 }
-"""Kind of an object that may not be looked at -> how a stack does without that look; of the others NEVER says it."""
+"""Kind of an object that the user may not read -> how the stack avoids that kind. For other kinds: NEVER."""
 
 
 class OthersObjectsError(agreed.ProgramError):
-    """Objects of these names are in the cluster, and are not this stack's."""
+    """The cluster has objects of these names that are not this stack's."""
 
 
 class LostObjectsError(agreed.ProgramError):
-    """Objects of this stack are in the cluster and not in its state."""
+    """The cluster has objects of this stack that are not in its state."""
 
 
 @dataclass(frozen=True)
 class Ownership:
-    """Whose is an object in the cluster?
+    """Decides whether an object in the cluster is this stack's.
 
     Parameters:
         held: what the stack's state holds.
-        owner: the id in this stack's mark; None where it has none yet.
-        own_cluster: whether this clone made the cluster, so that an object without an id in it is this stack's.
-        given: whether the user has given the id back. Then copied labels are believed, too: the user has seen the list.
+        owner: the id in this stack's mark; None if it has none yet.
+        own_cluster: whether this clone created the cluster: an object without an id in it is then this stack's.
+        given: whether the user passed the id (ADOPT). Copied labels then count, too: the user has seen the list.
     """
 
     held: StackState
@@ -68,7 +68,7 @@ class Ownership:
     given: bool = False
 
     def is_ours(self, live: Manifest) -> bool:
-        """Whether a live object is this stack's: by the state, else by its mark. A copy of the mark is neither."""
+        """Whether a live object is this stack's: by the state, else by its mark. A copied mark does not count."""
         carried = owner_of(live)
         if is_copied(live):
             return self.given and carried == self.owner
@@ -82,9 +82,9 @@ class Survey:
     """Live objects of planned names.
 
     Parameters:
-        lost: this stack's own that the state does not hold.
-        others: anybody else's.
-        live: all of them.
+        lost: this stack's objects that are not in its state.
+        others: others' objects.
+        live: all objects.
     """
 
     lost: tuple[Manifest, ...] = ()
@@ -93,10 +93,10 @@ class Survey:
 
 
 def survey(look: Look, planned: Iterable[Manifest], ownership: Ownership) -> Survey:
-    """Look for each planned object, also for those that the state holds. Raises UnknownError.
+    """Look up each planned object, also objects in the state. Raises UnknownError.
 
-    The refresh of the same update has taken whatever is there under their names for the stack's, and the program reads
-    the state of before: Pulumi writes what a refresh has found with the first change alone.
+    The refresh of the same update has already taken each object of these names for the stack's. The program still reads
+    the state from before the refresh: Pulumi writes the refreshed state only with the first change.
     """
     live = list(_live(look, planned))
     return Survey(
@@ -109,31 +109,31 @@ def survey(look: Look, planned: Iterable[Manifest], ownership: Ownership) -> Sur
 
 
 def owner_of(live: Manifest) -> str | None:
-    """The owner's id that an object carries. Objects of release 0.1 carry none."""
+    """The owner id on an object. Objects of release 0.1 have none."""
     return (live["metadata"].get("labels") or {}).get(OWNER)
 
 
 def refuse_others(found: Survey, stack: str) -> None:
-    """Raises OthersObjectsError that names each object of `others`, and what can be done."""
+    """Raises OthersObjectsError that names others' objects, and the fix."""
     if not found.others:
         return
     ids = sorted({carried for each in found.others if (carried := owner_of(each))})
     own = (
-        f"; if this stack made them and its state was lost: make up STACK={stack} ADOPT={ids[0]}"
+        f"; if this stack created them and lost its state: make up STACK={stack} ADOPT={ids[0]}"
         if ids
         else ""
     )
     raise OthersObjectsError(
-        f"these objects are in the cluster and not this stack's ({stack}); nothing was touched:\n"
+        f"the cluster already has these objects, and they are not stack {stack}'s; nothing was touched:\n"
         f"{_listed(found.others)}\n"
-        f"  fix: take another namespace or other names, or remove them yourself{own}"
+        f"  fix: choose another namespace or other names, or delete the objects yourself{own}"
     )
 
 
-def hand_over(
+def report_lost(
     found: Survey, ownership: Ownership, stack: str, environment: Mapping[str, str] = os.environ
 ) -> bool:
-    """Tell `make up` which objects its state has lost. True where only the cluster is to be registered first.
+    """Tell `make up` which objects are missing in the state. True if a first pass registers only cluster and image.
 
     Raises LostObjectsError, before anything is touched, for objects that `make up` has to put into the state.
     """
@@ -147,7 +147,7 @@ def hand_over(
         return True
     back = f" ADOPT={ownership.owner or secrets.token_hex(8)}" if without_state else ""
     raise LostObjectsError(
-        f"these objects are this stack's ({stack}) and not in its state; nothing was touched:\n"
+        f"these objects are stack {stack}'s, and its state lacks them; nothing was touched:\n"
         f"{_listed(found.lost)}\n"
         f"  fix: make up STACK={stack}{back} puts them into the state"
     )
@@ -162,7 +162,7 @@ def _whose(live: Manifest) -> str:
     labels = live["metadata"].get("labels") or {}
     if STACK not in labels:
         return "without a mark"
-    copied = "; Pulumi has not written these labels: a copy" if is_copied(live) else ""
+    copied = "; Pulumi did not write these labels: a copy" if is_copied(live) else ""
     return f"stack {labels[STACK]}, owner {labels.get(OWNER, 'unknown')}{copied}"
 
 

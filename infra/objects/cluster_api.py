@@ -1,7 +1,6 @@
 """The objects of a cluster as plain data.
 
-The package's class for each group of kinds would do the same, with a model of each kind: to import those of the core
-group takes every process a second.
+The kubernetes package has classes for this, with a model of each kind. Their import takes a second in every process.
 """
 
 from __future__ import annotations
@@ -21,22 +20,22 @@ from infra.objects.kinds import POD, Kind
 from storage.manifests import Manifest
 
 JSON = "application/json"
-# Of a patch: a list of operations (RFC 6902), or the part of the object that is to be another one (RFC 7386).
+# Content of a patch: a list of operations (RFC 6902), or the changed part of the object (RFC 7386).
 OPERATIONS, PART = "application/json-patch+json", "application/merge-patch+json"
-# So much of an answer is shown that is not what was asked for.
+# How many characters of an unexpected answer are shown.
 SHOWN = 60
-# A bearer token, where the kubeconfig has one.
+# A bearer token, if the kubeconfig has one.
 CREDENTIALS = ["BearerToken"]
 
 
 class ClusterApi:
-    """Objects of one cluster, by kind, name and namespace. No namespace stands for all, or for a kind that has none.
+    """Objects of one cluster, by kind, name and namespace. No namespace: all namespaces, or a kind without namespaces.
 
-    Each call raises ApiException for an answer that is no success, and whatever urllib3 raises.
+    Each call raises ApiException for a failed request, and the errors of urllib3.
 
     Parameters:
         connection: knows the cluster's address and the user's credentials.
-        timeout_s: seconds that one answer may take; None for as long as it takes.
+        timeout_s: seconds that one answer may take; None for no limit.
     """
 
     def __init__(self, connection: client.ApiClient, timeout_s: float | None = None) -> None:
@@ -46,10 +45,10 @@ class ClusterApi:
     def at(
         cls, address: ApiAddress, retries: urllib3.Retry | None = None, timeout_s: float | None = None
     ) -> ClusterApi:
-        """The API at `address`. Raises ConfigException for a kubeconfig that cannot be used.
+        """The API at `address`. Raises ConfigException for an unusable kubeconfig.
 
         Parameters:
-            retries: of each request; None for as many as urllib3 makes by itself.
+            retries: of each request; None for urllib3's default.
             timeout_s: seconds that one answer may take.
         """
         return cls(api_client(address, retries), timeout_s)
@@ -61,17 +60,17 @@ class ClusterApi:
     def listed(
         self, kind: Kind, namespace: str = "", *, labels: str = "", fields: str = ""
     ) -> list[Manifest]:
-        """The objects that the selectors find, each with its `kind`: the server leaves it out of lists."""
+        """The objects that the selectors match. `kind` is added: the server leaves it out of lists."""
         found, _ = self.snapshot(kind, namespace, labels=labels, fields=fields)
         return [{**each, "kind": kind.kind} for each in found]
 
     def snapshot(
         self, kind: Kind, namespace: str = "", *, labels: str = "", fields: str = ""
     ) -> tuple[list[Manifest], str]:
-        """As `listed`, without their `kind`, and the version that `watched` goes on from."""
+        """As `listed`, without `kind`, and the version from which `watched` continues."""
         found = self._data("GET", path(kind, namespace), {"labelSelector": labels, "fieldSelector": fields})
         if "items" not in found:
-            raise ApiException(0, f"the answer is no list of {kind.plural}")
+            raise ApiException(0, f"the answer is not a list of {kind.plural}")
         return list(found["items"] or []), str((found.get("metadata") or {}).get("resourceVersion", ""))
 
     def watched(
@@ -84,7 +83,7 @@ class ClusterApi:
         labels: str = "",
         fields: str = "",
     ) -> Iterator[Manifest]:
-        """What has become of the objects that the selectors find since `version`, as it comes.
+        """The changes, since `version`, of the objects that the selectors match, as the server sends them.
 
         Each event has a `type` (ADDED, MODIFIED, DELETED, BOOKMARK or ERROR) and an `object`.
 
@@ -103,45 +102,45 @@ class ClusterApi:
         return (json.loads(line) for line in lines(chunks) if line)
 
     def read(self, place: str, accept: str = JSON) -> Any:
-        """What the server says at `place`, in the form `accept`: data, or the text of what is no JSON."""
+        """The answer at the path `place`, in the format `accept`: data, or text if it is not JSON."""
         return self._answer(self._request("GET", place, {}, None, JSON, accept))
 
     def resources(self, group: str, version: str) -> list[Manifest]:
-        """The kinds that the server has of a version of a group; `name` is a kind's plural."""
+        """The kinds that the server has for a version of a group; `name` is a kind's plural."""
         return list(self._data("GET", f"/apis/{group}/{version}").get("resources") or [])
 
     def preferred_version(self, group: str) -> str:
-        """The version of a group that the server prefers; empty where it says none."""
+        """The version of a group that the server prefers; empty if it names none."""
         return str((self._data("GET", f"/apis/{group}").get("preferredVersion") or {}).get("version", ""))
 
     def create(self, kind: Kind, manifest: Manifest, *, dry_run: bool = False) -> None:
-        """Make an object; with `dry_run` the server only judges it."""
+        """Create an object; with `dry_run` the server only checks it."""
         place = path(kind, manifest["metadata"].get("namespace", ""))
         self._data("POST", place, {"dryRun": "All" if dry_run else ""}, manifest)
 
     def patch(self, kind: Kind, name: str, patch: Manifest | list[Manifest], namespace: str = "") -> None:
-        """Change an object, by a list of operations or by the part that is to be another one."""
+        """Change an object, by a list of operations or by its changed part."""
         content = OPERATIONS if isinstance(patch, list) else PART
         self._data("PATCH", path(kind, namespace, name), {}, patch, content)
 
     def delete(self, kind: Kind, name: str, namespace: str = "", *, propagation: str = "") -> None:
-        """Delete an object; `propagation` says what becomes of those that it owns."""
+        """Delete an object; `propagation` says what happens to the objects that it owns."""
         self._data("DELETE", path(kind, namespace, name), {"propagationPolicy": propagation})
 
     def log(self, pod: str, namespace: str, **options: object) -> str:
-        """A pod's log. `options` are named as the API names them: `container`, `previous`, `tailLines`.
+        """A pod's log. `options` have the API's names: `container`, `previous`, `tailLines`.
 
-        What a program prints may be no UTF-8.
+        A program may print bytes that are not UTF-8.
         """
         text: bytes = self._data("GET", f"{path(POD, namespace, pod)}/log", options, wanted="bytes")
         return text.decode(errors="replace")
 
     def log_stream(self, pod: str, namespace: str, container: str, since: str = "") -> Iterator[bytes]:
-        """A container's log as it is written, each line after its time and a space; the end may be far away.
+        """A container's log while it is written. Each line begins with its time and a space.
 
         Parameters:
-            since: a time in RFC 3339, of which the server takes whole seconds; empty for the log's beginning, which is
-                that of the last file where the kubelet has rotated it.
+            since: a time in RFC 3339; the server uses whole seconds. Empty for the log's beginning, or, after the
+                kubelet has rotated the log, the beginning of the last file.
         """
         options = {"container": container, "follow": True, "timestamps": True, "sinceTime": since}
         return self._stream(f"{path(POD, namespace, pod)}/log", options)
@@ -149,7 +148,7 @@ class ClusterApi:
     def _stream(
         self, place: str, options: Mapping[str, object], timeout_s: float | None = None
     ) -> Iterator[bytes]:
-        """An answer as it comes; between two parts of it there may be `timeout_s` seconds."""
+        """An answer in parts. The next part may take up to `timeout_s` seconds."""
         request = self._request("GET", place, options, None, JSON)
         answer: Any = self.connection.call_api(*request, _request_timeout=timeout_s)
         if not 200 <= answer.status <= 299:
@@ -169,11 +168,11 @@ class ClusterApi:
     ) -> Any:
         found = self._answer(self._request(method, place, query or {}, body, content), wanted)
         if wanted == "object" and not isinstance(found, dict):
-            raise ApiException(0, f"the answer is no object, but: {str(found)[:SHOWN]!r}")
+            raise ApiException(0, f"the answer is not an object: {str(found)[:SHOWN]!r}")
         return found
 
     def _answer(self, request: RequestSerialized, wanted: str = "object") -> Any:
-        """Raises ApiException, of status 0 for an answer that only seems to be a success: one that was cut off."""
+        """Raises ApiException, with status 0 for a successful answer that was cut off."""
         answer: Any = self.connection.call_api(*request, _request_timeout=self.timeout_s)
         answer.read()
         try:
@@ -198,7 +197,7 @@ class ClusterApi:
 
 
 def lines(chunks: Iterable[bytes]) -> Iterator[str]:
-    """The lines of a text that comes in parts."""
+    """The lines of a text that arrives in parts."""
     rest = b""
     for chunk in chunks:
         *whole, rest = (rest + chunk).split(b"\n")
@@ -209,7 +208,7 @@ def lines(chunks: Iterable[bytes]) -> Iterator[str]:
 
 
 def path(kind: Kind, namespace: str = "", name: str = "") -> str:
-    """Where objects of a kind are on the server."""
+    """The path of a kind's objects on the server."""
     parts = ["apis" if kind.group else "api", kind.api_version]
     parts += ["namespaces", quote(namespace, safe="")] if namespace else []
     parts += [kind.plural, *([quote(name, safe="")] if name else [])]

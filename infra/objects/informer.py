@@ -1,4 +1,4 @@
-"""The objects of one kind in a namespace, kept up to date by one list and one watch for all who look at them.
+"""The objects of one kind in a namespace. One list and one watch keep them up to date for all callers.
 
 client-go calls this an informer: https://pkg.go.dev/k8s.io/client-go/tools/cache#SharedInformer
 """
@@ -18,28 +18,28 @@ from kubernetes.client.exceptions import ApiException
 from infra.objects.api import ApiAddress
 from infra.objects.cluster_api import ClusterApi
 from infra.objects.kinds import Kind
-from infra.objects.patience import FORBIDDEN, STARTING_S, is_transient
+from infra.objects.retry import FORBIDDEN, STARTING_S, is_transient
 from storage.manifests import Manifest
 
 ANSWER_S = 30
-"""How long an answer, or the next part of a watch, may take in seconds: a connection that is half open gives none."""
+"""How long an answer, or the next part of a watch, may take, in seconds: a half-open connection never answers."""
 WATCH_S = 20
-"""How long the server is asked to keep a watch open. It says nothing while nothing changes."""
+"""How long the server is asked to keep a watch open, in seconds. It sends nothing while nothing changes."""
 PAUSE_S = 1
-"""How long after a list the next one is made where watching is refused, or has failed.
+"""Seconds between two lists if a watch is refused or failed.
 
-Kubernetes gathers what happens to a Job's pods for a second before it lets the Job fail (SyncJobBatchPeriod in
-pkg/controller/job/job_controller.go). JobSet then deletes the pods, and nobody can tell any more why they have failed.
+Kubernetes collects the changes of a Job's pods for a second before it lets the Job fail (SyncJobBatchPeriod in
+pkg/controller/job/job_controller.go). JobSet then deletes the pods, and the reason of their failure is lost.
 """
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Which objects.
+    """The objects that an informer watches.
 
     Parameters:
-        key: what they are looked up by.
-        labels, fields: selectors; empty for all of the namespace.
+        key: returns the key by which an object is looked up.
+        labels, fields: selectors; empty for all objects of the namespace.
     """
 
     address: ApiAddress
@@ -51,10 +51,10 @@ class Selection:
 
 
 class Informer:
-    """What a selection has found, as of the last word from the server.
+    """The objects of a selection, from the server's last answer.
 
-    Where watching is refused, or does not last, the objects are listed again every PAUSE_S seconds. A watch that was
-    refused is tried again after STARTING_S seconds: a server that has just started refuses it to everybody.
+    If a watch is refused or breaks off, the objects are listed again every PAUSE_S seconds. A refused watch is tried
+    again after STARTING_S seconds: a server that has just started refuses every user.
     """
 
     def __init__(self, selection: Selection) -> None:
@@ -76,13 +76,13 @@ class Informer:
             return [*self._objects.get(key, {}).values()]
 
     def gone(self, key: str) -> Manifest | None:
-        """The object with this key that was deleted last, as it was then; None where the watch has told of none."""
+        """The last version of the object with this key that was deleted last; None if the watch saw no deletion."""
         with self._lock:
             return self._gone.get(key)
 
     @contextmanager
     def telling(self, key: str, changed: threading.Event) -> Iterator[None]:
-        """Inside, `changed` is set whenever an object with this key comes, changes or goes."""
+        """Inside the block, `changed` is set when an object with this key is created, changed or deleted."""
         with self._lock:
             self._lookers[key].append(changed)
         try:
@@ -92,11 +92,11 @@ class Informer:
                 self._lookers[key].remove(changed)
 
     def start(self) -> None:
-        """Begin to listen, until `end` is called."""
+        """Start to watch, until `end` is called."""
         threading.Thread(target=self._listen, daemon=True).start()
 
     def end(self) -> None:
-        """Listen no more; an open watch may last for another WATCH_S seconds."""
+        """Stop watching. An open watch may last for another WATCH_S seconds."""
         self._ended.set()
 
     def _listen(self) -> None:
@@ -108,9 +108,9 @@ class Informer:
             self._ended.wait(PAUSE_S)
 
     def _list_and_watch(self) -> None:
-        """Raises what the list meets. What ends a watch is for the next list to tell, where it lasts."""
+        """Raises the errors of the list. If the cause that ended a watch persists, the next list raises it."""
         chosen = self.selection
-        # A new connection each time: the kubeconfig may have been written again.
+        # A new connection each time: the kubeconfig may have changed.
         cluster = ClusterApi.at(chosen.address, urllib3.Retry(0), ANSWER_S)
         selectors = {"labels": chosen.labels, "fields": chosen.fields}
         found, version = cluster.snapshot(chosen.kind, chosen.namespace, **selectors)
@@ -122,7 +122,7 @@ class Informer:
                 if time.monotonic() - began < PAUSE_S:  # the server ends each watch at once
                     self._ended.wait(PAUSE_S)
         except Exception as error:
-            is_torn = isinstance(error, ValueError)  # an event of which only the beginning has come
+            is_torn = isinstance(error, ValueError)  # only the beginning of an event arrived
             if isinstance(error, ApiException):
                 if error.status == FORBIDDEN:
                     self._watch_from = time.monotonic() + STARTING_S
@@ -130,12 +130,12 @@ class Informer:
                 raise
 
     def _follow(self, events: Iterator[Manifest], version: str) -> str:
-        """Take in the events of a watch; the version that the next one begins after. Raises ApiException."""
+        """Apply the events of a watch. Returns the version from which the next watch continues. Raises ApiException."""
         for event in events:
             if self._ended.is_set():
                 break
             kind, found = event["type"], event["object"]
-            if kind == "ERROR":  # the version is too old to watch from, most of the time
+            if kind == "ERROR":  # usually the version is too old to watch from
                 raise ApiException(found.get("code"), found.get("reason"))
             version = found["metadata"]["resourceVersion"]
             if kind != "BOOKMARK":
@@ -181,7 +181,7 @@ _LOCK = threading.Lock()
 
 @contextmanager
 def shared(selection: Selection) -> Iterator[Informer]:
-    """The informer of a selection for all of this process that ask for it meanwhile."""
+    """The informer of a selection. All callers in this process share it."""
     with _LOCK:
         informer, users = _SHARED.get(selection) or (Informer(selection), 0)
         _SHARED[selection] = informer, users + 1

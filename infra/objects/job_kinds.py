@@ -1,4 +1,4 @@
-"""Kinds that a job of the stack file may become, those of Kueue, and how their controllers are known."""
+"""Kinds for a job of the stack file, kinds of Kueue, and the labels of their controllers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from infra.objects.kinds import Kind
 
 KUEUE = "kueue.x-k8s.io"
 """Kueue's group."""
-# Selects the Deployment of Kueue, whoever installed it: its manifests and its chart have the label.
+# Selects the Deployment of Kueue. Its manifests and its chart both set the label.
 KUEUE_SELECTOR = "app.kubernetes.io/name=kueue"
 CLUSTER_QUEUE = Kind.of("ClusterQueue", f"{KUEUE}/v1beta2")
 LOCAL_QUEUE = Kind.of("LocalQueue", CLUSTER_QUEUE.api_version)
@@ -17,7 +17,7 @@ FLAVOR = Kind.of("ResourceFlavor", CLUSTER_QUEUE.api_version)
 PRIORITY_CLASS = Kind("WorkloadPriorityClass", KUEUE, CLUSTER_QUEUE.version, "workloadpriorityclasses")
 WORKLOAD = Kind.of("Workload", CLUSTER_QUEUE.api_version)
 QUEUE_KINDS = (WORKLOAD, LOCAL_QUEUE, CLUSTER_QUEUE, FLAVOR, PRIORITY_CLASS)
-# What scheduler-plugins had defined: a stack of an earlier release may have brought it.
+# Defined by scheduler-plugins: a stack of an earlier release may have installed it.
 GANG_KINDS = tuple(
     Kind(kind, "scheduling.x-k8s.io", "v1alpha1", plural)
     for kind, plural in (("PodGroup", "podgroups"), ("ElasticQuota", "elasticquotas"))
@@ -29,10 +29,10 @@ class JobKind(Kind):
     """One kind of job.
 
     Parameters:
-        container: of a replica's pod; the controller looks for it.
+        container: name of the container in a replica's pod; the controller looks for it.
         crds: every CRD that its controllers need, its own last.
-        selector: selects its controller's Deployment, whoever installed it.
-        beneath: another project's kind that it runs on; None where there is none.
+        selector: selects its controller's Deployment, also one that somebody else installed.
+        beneath: another project's kind that it runs on; None if there is none.
     """
 
     container: str
@@ -59,7 +59,7 @@ TRAINJOB = JobKind(
     group=TRAINER_GROUP,
     version="v1alpha1",
     plural="trainjobs",
-    # pkg/constants of the trainer: the job and the container of this name are the replicas.
+    # Name of the replicas' job and container, from pkg/constants of the trainer.
     container="node",
     crds=(
         JOBSET.crd,
@@ -71,8 +71,8 @@ TRAINJOB = JobKind(
     beneath=JOBSET,
 )
 OF_API = {OperatorApi.V1: PYTORCHJOB, OperatorApi.V2: TRAINJOB}
-"""What `operator.api` says -> the kind of job."""
-# What is installed for all of a cluster's users may be used through any of these.
+"""Value of `operator.api` -> the kind of job."""
+# Kinds that all users of a cluster may use once they are installed.
 SHARED: tuple[Kind, ...] = (*OF_API.values(), JOBSET)
 NAMES = {each.kind: each for each in OF_API.values()}
 """The name of a kind -> the kind."""

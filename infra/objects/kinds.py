@@ -16,7 +16,7 @@ class Kind:
 
     @classmethod
     def of(cls, kind: str, api_version: str) -> Kind:
-        """A kind as a manifest names it; the plural is formed as the API's own kinds form theirs."""
+        """A kind by its names in a manifest; the plural follows the rule of the API's own kinds."""
         group, _, version = api_version.rpartition("/")
         return cls(kind, group, version, _plural(kind.lower()))
 
@@ -27,7 +27,7 @@ class Kind:
 
     @property
     def resource(self) -> str:
-        """As kubectl takes it, whatever other groups call theirs."""
+        """The name for kubectl, with the group: unique among all groups."""
         return f"{self.plural}.{self.version}.{self.group}"
 
     @property

@@ -7,31 +7,31 @@ from typing import Any
 
 MANAGED_BY = {"app.kubernetes.io/managed-by": "trainstack"}
 RUN = "trainstack/run"
-# Of the definitions and programs of an upstream project: its version.
+# On definitions and programs of an upstream project: its version.
 VERSION = "app.kubernetes.io/version"
-# Of every namespace, from the API server: its name, for selectors.
+# The API server sets it on every namespace: its name, for selectors.
 NAME_OF_NAMESPACE = "kubernetes.io/metadata.name"
-# Which stack made an object: what lacks it was there before, and is left alone.
+# The stack that created an object. Objects without this label are not ours: we do not touch them.
 STACK = "trainstack/stack"
-# Two stacks may have one name. This is the random id that only the state of the stack that made the object holds.
+# Two stacks may have one name. So this is a random id. Only the state of the stack that created the object has it.
 OWNER = "trainstack/owner"
-# On every pod of a job, in a rendering for engines too, whose jobs have other names.
+# On every pod of a job, also in a rendering for GitOps engines, where jobs have other names.
 OF_JOB = "pytorch_job_name"
-# Of a TrainJob's pods; others may use the runtime of one of our jobs, and get its labels with it.
+# On a TrainJob's pods. Others may use the runtime of our job, and then their pods have its other labels, too.
 OF_JOBSET = "jobset.sigs.k8s.io/jobset-name"
-# An annotation of a job in a queue of Kueue's: what it was made from.
+# Annotation of a job in a Kueue queue: the manifest that it was created from.
 QUEUED = "trainstack/queued"
 SKIP_AWAIT = {"pulumi.com/skipAwait": "true"}
 
-# Of Pulumi's plugin, real or ours: it sends what it creates under its own name, and applies later under one of its own.
+# The names of the field managers of Pulumi's plugin, real or ours, begin so, for creations and for updates.
 PLUGIN = "pulumi"
 
 
 def is_copied(live: Mapping[str, Any]) -> bool:
-    """Whether an object carries an owner's id that no plugin of Pulumi's has written: somebody has copied the labels.
+    """Whether an object has an owner id that Pulumi's plugin did not write: somebody copied the labels.
 
-    The server keeps who has written a field in metadata.managedFields, and a copy does not bring that along. Without
-    that list, as in inputs, nobody can tell.
+    The server records in metadata.managedFields who wrote a field. A copied object has another record. Without that
+    list, as in inputs, the answer is False.
     """
     metadata = live["metadata"]
     if not metadata.get("managedFields") or OWNER not in (metadata.get("labels") or {}):
@@ -48,11 +48,11 @@ def _labels_of(entry: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def job_of(pod: Mapping[str, str] | None) -> str:
-    """The name of the job that a pod with these labels is of; empty where it is of none."""
+    """The name of the job of a pod with these labels; empty if it belongs to no job."""
     labels = pod or {}
     return labels.get(OF_JOBSET) or labels.get(OF_JOB, "")
 
 
 def stack_labels(stack: str) -> dict[str, str]:
-    """The labels that say which stack made an object."""
+    """The labels that say which stack created an object."""
     return {**MANAGED_BY, STACK: stack}

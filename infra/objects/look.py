@@ -1,7 +1,7 @@
-"""One look at a cluster, for the guards that decide whether something may be touched.
+"""Reads a cluster for the guards, which decide whether the program may touch something.
 
-A guard asks for objects. Each is absent, there, or *unknown*: forbidden, or unreachable. Unknown is an error, and no
-guard catches it: it is never taken for absent, for ours or for allowed. The program ends with it, and touches nothing.
+A guard asks for objects. Each is absent, present or *unknown*: forbidden or unreachable. Unknown is an error that no
+guard catches: it never counts as absent, ours or allowed. The program ends with this error, and touches nothing.
 """
 
 from __future__ import annotations
@@ -20,47 +20,47 @@ from infra.agreed import ProgramError
 from infra.objects.api import ApiAddress
 from infra.objects.cluster_api import ClusterApi
 from infra.objects.kinds import Kind
-from infra.objects.patience import FORBIDDEN, STARTING_S, Patience, T, UnreachableError, brief, is_transient
+from infra.objects.retry import FORBIDDEN, STARTING_S, Patience, T, UnreachableError, brief, is_transient
 from storage.manifests import Manifest
 
 ANSWER_S = 10.0
 """How long one answer may take, in seconds."""
 PATIENCE_S = 60.0
-"""How long the API server may be away without a break, in seconds. `make up` has waited for it before."""
+"""How long the API server may be away without a break, in seconds. `make up` has waited for it already."""
 NOT_FOUND = 404
 READY = "/readyz"
 
 
 class UnknownError(ProgramError):
-    """Something could not be looked at, so that nothing may be touched."""
+    """An object could not be read, so nothing may be touched."""
 
 
 class ForbiddenError(UnknownError):
-    """This user lacks the right to look at it."""
+    """This user lacks the right to read it."""
 
 
 class _GoneError(Exception):
-    """The cluster is proved gone."""
+    """The cluster provably no longer exists."""
 
 
 class _UnusableError(Exception):
-    """The kubeconfig names no server: to wait does not mend that."""
+    """The kubeconfig names no server: waiting does not help."""
 
 
 def never() -> bool:
-    """Nothing proves that a cluster of somebody else's is gone."""
+    """Nothing proves that somebody else's cluster no longer exists."""
     return False
 
 
 @dataclass
 class Look:
-    """Asks one cluster. Of a cluster that is proved gone, everything is absent.
+    """Asks one cluster. If the cluster provably no longer exists, all objects are absent.
 
-    A 403 is believed once the server says that it is ready: one that has just started refuses everybody.
+    A 403 counts only after the server has said that it is ready: a server that has just started refuses every user.
 
     Parameters:
         show: gets a line when the server goes away, and one when it is back.
-        is_gone: asked when there is no kubeconfig, or no answer. True is a proof: neither of them proves anything.
+        is_gone: called if there is no kubeconfig or no answer. Only True proves that the cluster no longer exists.
         limit_s, answer_s: see PATIENCE_S and ANSWER_S.
     """
 
@@ -76,20 +76,20 @@ class Look:
 
     @property
     def is_there(self) -> bool:
-        """Whether there is a cluster to ask, as far as the questions up to now have shown."""
+        """Whether there is a cluster to ask, by the answers so far."""
         return not self._is_proved_gone
 
     def get(self, kind: Kind, name: str, namespace: str = "", *, without: str = "") -> Manifest | None:
-        """The object of this name; None where it is absent. Raises UnknownError.
+        """The object of this name; None if it is absent. Raises UnknownError.
 
         Parameters:
-            without: what to do without the right to ask for it, for the error.
+            without: for the error: what a user does who lacks the right to read it.
         """
 
         def ask() -> Manifest:
             answer = self._api.get(kind, name, namespace)
             if "metadata" not in answer:
-                raise ApiException(0, f"the answer is no {kind.kind}")
+                raise ApiException(0, f"the answer is not a {kind.kind}")
             return answer
 
         return self._ask(ask, kind, f"{kind.kind} {name}", f"get {_plural(kind, namespace)}", without)
@@ -97,7 +97,7 @@ class Look:
     def listed(
         self, kind: Kind, namespace: str = "", *, labels: str = "", fields: str = "", without: str = ""
     ) -> list[Manifest] | None:
-        """The objects that the selectors find, each with its `kind`; None where the server lacks that kind.
+        """The objects that the selectors match, each with its `kind`; None if the server lacks that kind.
 
         Raises UnknownError.
 
@@ -111,19 +111,19 @@ class Look:
         return self._ask(ask, kind, f"its {kind.plural}", f"list {_plural(kind, namespace)}", without)
 
     def serves(self, kind: Kind) -> bool:
-        """Whether the server has this kind: every user may ask that. Raises UnknownError."""
+        """Whether the server has this kind: every user may ask for that. Raises UnknownError."""
         asked = self._ask(
             lambda: self._api.resources(kind.group, kind.version), kind, kind.group, f"get {kind.group}", ""
         )
         return any(each["name"] == kind.plural for each in asked or [])
 
     def items(self, place: str, accept: str) -> list[Any]:
-        """The items of the list at `place`, in the form `accept`. Raises UnknownError."""
+        """The items of the list at the path `place`, in the format `accept`. Raises UnknownError."""
 
         def ask() -> list[Any]:
             answer = self._api.read(place, accept)
             if not isinstance(answer, dict) or "items" not in answer:
-                raise ApiException(0, f"{place} is no list")
+                raise ApiException(0, f"{place} is not a list")
             return answer["items"] or []
 
         return self._ask(ask, None, place, f"get {place}", "") or []
@@ -133,7 +133,7 @@ class Look:
         return ClusterApi.at(self.address, urllib3.Retry(0, redirect=False), self.answer_s)
 
     def _ask(self, call: Callable[[], T], kind: Kind | None, what: str, right: str, without: str) -> T | None:
-        """The result of `call`; None where the server says that there is no such thing. Raises UnknownError."""
+        """The result of `call`; None if the server says that the object does not exist. Raises UnknownError."""
         if not self.is_there:
             return None
         try:
@@ -141,7 +141,7 @@ class Look:
         except _GoneError:
             return None
         except _UnusableError as error:
-            fix = "name the file that is there (`trainstack:cluster.kubeconfig`, or KUBECONFIG)"
+            fix = "name an existing kubeconfig (`trainstack:cluster.kubeconfig`, or KUBECONFIG)"
             raise self._unreachable(what, str(error), fix) from None
         except UnreachableError as error:
             raise self._unreachable(what, str(error).splitlines()[0]) from None
@@ -160,7 +160,7 @@ class Look:
         except Exception as error:
             if is_transient(error):
                 self._is_ready = False
-                vars(self).pop("_api", None)  # the kubeconfig may be written again meanwhile
+                vars(self).pop("_api", None)  # the kubeconfig may change meanwhile
                 self._is_proved_gone = self.is_gone()
                 if self._is_proved_gone:
                     raise _GoneError from None
@@ -169,7 +169,7 @@ class Look:
             raise
 
     def _ensure_ready(self) -> None:
-        """Raises what keeps the server from being ready. Where it does not say, a 403 has to last to be believed."""
+        """Raises the reason why the server is not ready. If it does not say, a 403 counts only if it lasts."""
         self._patience.starting_s = min(STARTING_S, self.limit_s)
         try:
             said = self._api.read(READY)
@@ -178,26 +178,26 @@ class Look:
                 raise
         else:
             if said != "ok":
-                raise ApiException(0, f"{READY} is {str(said)[:60]!r}, and not ok")
+                raise ApiException(0, f"{READY} says {str(said)[:60]!r} instead of ok")
             self._patience.starting_s = 0
         self._is_ready = True
 
     def _unreachable(
-        self, what: str, why: str, fix: str = "make it answer: `kubectl get --raw /readyz` says ok"
+        self, what: str, why: str, fix: str = "make sure that `kubectl get --raw /readyz` says ok"
     ) -> UnknownError:
-        by = f" by {self.address.kubeconfig}" if self.address.kubeconfig else ""
+        by = f" (kubeconfig {self.address.kubeconfig})" if self.address.kubeconfig else ""
         return UnknownError(
-            f"the cluster cannot be asked{by} for {what}: {why}; nothing was touched\n"
-            f"  fix: {fix}; then the same command again"
+            f"the cluster cannot be asked for {what}{by}: {why}; nothing was touched\n"
+            f"  fix: {fix}; then run the same command again"
         )
 
     def _is_absent(self, kind: Kind, error: ApiException) -> bool:
-        """Whether it is the server who has answered 404: of a group that it lacks it does so in plain words."""
+        """Whether the 404 comes from the server: for a missing group it answers with plain text, as a proxy may."""
         try:
             if json.loads(error.body or "")["kind"] == "Status":
                 return True
         except (ValueError, KeyError, TypeError):
-            pass  # of what it does not serve it says so in plain words, as a proxy may
+            pass  # plain text: from the server for a missing group, or from a proxy
         try:
             return bool(kind.group) and self._lacks(kind)
         except _GoneError:
@@ -206,7 +206,7 @@ class Look:
             return False
 
     def _lacks(self, kind: Kind) -> bool:
-        """Whether the server lists what it serves, and `kind` is not on that list."""
+        """Whether the server lists its kinds, and `kind` is not in the list."""
         groups = self._patience.ask(lambda: self._once(lambda: self._api.read("/apis")))
         if not isinstance(groups, dict) or "groups" not in groups:
             return False
@@ -224,6 +224,7 @@ def _plural(kind: Kind, namespace: str) -> str:
 
 def _forbidden(right: str, without: str) -> ForbiddenError:
     return ForbiddenError(
-        f"this user may not {right} (403 Forbidden), and what nobody has looked at is not touched\n"
-        f"  fix: have the right given{f', or {without}' if without else ''}; docs/security.md lists the rights"
+        f"this user may not {right} (403 Forbidden); nothing was touched\n"
+        f"  fix: ask an administrator for this right{f', or {without}' if without else ''}; "
+        "docs/security.md lists the rights"
     )

@@ -36,22 +36,22 @@ class Object(pulumi.CustomResource):
         fields: tuple[str, ...] = ("spec",),
         opts: pulumi.ResourceOptions,
     ) -> None:
-        """`fields`: the top-level keys beside apiVersion, kind and metadata, where `manifest` is not known yet."""
-        # Of a mapping, a preview shows what is known although a value in it is not.
+        """`fields`: top-level keys besides apiVersion, kind and metadata, for a `manifest` that is not known yet."""
+        # In a mapping, a preview shows the known values beside the unknown ones.
         props: dict[str, Any] = {key: manifest[key] for key in ("metadata", *fields)}
         token = f"kubernetes:{_group(api_version)}:{kind}"
         plugin = pulumi.ResourceOptions(version=version("pulumi-kubernetes"))
         merged = pulumi.ResourceOptions.merge(plugin, opts)
         super().__init__(token, name, {"apiVersion": api_version, "kind": kind, **props}, merged)
-        # Of an object that an update will make, a preview knows no id; the uid in its metadata is a dry run's own.
+        # A preview does not know the id of a new object; the uid in its metadata comes from a dry run.
         self.uid = pulumi.Output.all(self.id, self.metadata).apply(lambda known: str(known[1].get("uid", "")))
 
 
 def delete_first(resource: pulumi.Resource, value: T) -> pulumi.Output[T]:
-    """`value`, as if it had been read from `resource`.
+    """`value`, as if it came from `resource`. An object with this value is deleted before `resource`.
 
-    Before Pulumi deletes a resource, it replaces whatever has properties read from it and would be replaced for
-    them; so the object with this value is deleted first. The value itself stays known in previews.
+    Before Pulumi deletes a resource, it replaces each resource that reads its properties and would be replaced for
+    them. The value stays known in previews.
     """
     known = pulumi.Output.from_input(value)
     content = cast("Awaitable[T]", known.future(with_unknowns=True))
@@ -59,7 +59,7 @@ def delete_first(resource: pulumi.Resource, value: T) -> pulumi.Output[T]:
 
 
 def register(manifest: Manifest, opts: pulumi.ResourceOptions, name: str = "") -> Object:
-    """Register an object whose manifest is known when the program runs, but for values in it.
+    """Register an object whose manifest is known when the program runs, except some values.
 
     Parameters:
         name: of the resource; by default the object's title.
@@ -76,5 +76,5 @@ def register(manifest: Manifest, opts: pulumi.ResourceOptions, name: str = "") -
 
 
 def _group(api_version: str) -> str:
-    """The core group has no name in the API and `core` in Pulumi's types."""
+    """The group and version in Pulumi's types: the core group has no name in the API, and the name `core` there."""
     return api_version if "/" in api_version else f"core/{api_version}"

@@ -1,7 +1,7 @@
 """The stack's mark on its objects: the stack's name and a random id, which the state holds.
 
-Two people may have a stack of one name in one cluster; only the id tells whose an object is. Whoever has lost the state
-gives the id back: TRAINSTACK_ADOPT holds it then.
+Two people may have stacks of the same name in one cluster; only the id says whose an object is. A user who lost the
+state passes the id in TRAINSTACK_ADOPT.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from infra.objects.labels import MANAGED_BY, OWNER, STACK
 
 
 class OwnerIdError(agreed.ProgramError):
-    """The text that the user gave as an id is none."""
+    """The user's ADOPT is not an owner id."""
 
 
 def id_to_adopt(environment: Mapping[str, str] = os.environ) -> str | None:
-    """The id that the user gives back; None where none is given. Raises OwnerIdError."""
+    """The owner id that the user passes; None without one. Raises OwnerIdError."""
     given = environment.get(agreed.ADOPT) or None
     if given and not agreed.OWNER_ID.fullmatch(given):
         raise OwnerIdError(
-            f"ADOPT={given} is no owner's id: 16 digits and letters a to f\n  fix: `make status` shows it"
+            f"ADOPT={given} is not an owner id (16 digits and letters a to f)\n  fix: `make status` shows the id"
         )
     return given
 
 
 class OwnerProvider(Provider):
-    """Property: `stack`, its name. Nothing changes or replaces an id once it is made."""
+    """Property: `stack`, its name. Nothing changes or replaces an id after its creation."""
 
     def create(self, props: Props) -> CreateResult:
         owner = id_to_adopt() or secrets.token_hex(8)
@@ -51,19 +51,19 @@ class Owner(Resource, module="trainstack", name="Owner"):
 
 
 def marked(metadata: Mapping[str, Any], stack: str, owner: object) -> dict[str, Any]:
-    """An object's `metadata` with the mark in its labels. Selectors elsewhere never name the mark."""
+    """An object's `metadata` with the mark in its labels. No selector uses the mark."""
     labels = {**(metadata.get("labels") or {}), **MANAGED_BY, STACK: stack, OWNER: owner}
     return {**metadata, "labels": labels}
 
 
 def mark_objects(stack: str) -> None:
-    """Make the stack's id, and mark every Kubernetes object that the program registers from now on."""
+    """Create the stack's id, and mark every Kubernetes object that the program registers after this."""
     owner = Owner(stack).owner
 
     def mark(args: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult | None:
         if not args.type_.startswith(agreed.OBJECT):
             return None
-        # Only the id may be unknown in a preview: with unknown metadata every object would seem to be another one.
+        # In a preview, only the id may be unknown: with unknown metadata Pulumi would show every object as replaced.
         metadata = pulumi.Output.from_input(args.props["metadata"])
         labelled = metadata.apply(lambda known: marked(known, stack, owner))
         return pulumi.ResourceTransformationResult({**args.props, "metadata": labelled}, args.opts)

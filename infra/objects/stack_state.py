@@ -1,4 +1,4 @@
-"""What the stack's own state holds, read by the program before it registers anything."""
+"""The content of the stack's own state. The program reads it before it registers anything."""
 
 from __future__ import annotations
 
@@ -15,25 +15,24 @@ from infra.objects.kinds import CLAIM, VOLUME
 from infra.objects.labels import QUEUED, RUN
 from infra.objects.manifest import title
 
-# An invoke of Pulumi's engine (pkg/v3/resource/deploy/builtins.go), which reads the stack's last checkpoint.
+# An invoke of Pulumi's engine (pkg/v3/resource/deploy/builtins.go): it reads the stack's last checkpoint.
 READ = "pulumi:pulumi:readStackResourceOutputs"
 STORAGE = (VOLUME.kind, CLAIM.kind)
 
 
 @dataclass(frozen=True)
 class StackState:
-    """What the state holds of the stack: its owner's id, its Kubernetes objects, its cluster.
+    """The stack in the state: its owner id, its Kubernetes objects, its cluster.
 
     Parameters:
         owner: None before the first update.
         objects: `Kind/namespace/name` of each.
         storage: `Kind/namespace/name` -> spec of each volume and claim.
-        queued: `Kind/namespace/name` -> what it was made from, of jobs in queues of Kueue's.
+        queued: of each job in a Kueue queue: `Kind/namespace/name` -> the manifest that it was created from.
         jobs: kind, namespace, name, uid and run of each job.
-        finished: `Kind/namespace/name` -> its run, of jobs that may have left: they are to, and had succeeded.
+        finished: of each succeeded job that is deleted after it finished: `Kind/namespace/name` -> its run.
         cluster: whether there is a provider for objects.
-        clusters: kind -> properties of the cluster that the stack has made, or uses: one, or two while one replaces
-            the other.
+        clusters: kind -> properties of the cluster that the stack created or uses; two while one replaces the other.
     """
 
     owner: str | None = None
@@ -47,8 +46,8 @@ class StackState:
 
 
 def read() -> StackState:
-    """What the state holds; in an update with `--refresh` as it was before: Pulumi has not written that down yet."""
-    organization = pulumi.get_organization() or "organization"  # a backend of files has none
+    """The content of the state. In an update with `--refresh`: from before the refresh, which is not written yet."""
+    organization = pulumi.get_organization() or "organization"  # a file backend has none
     name = "/".join([organization, pulumi.get_project(), pulumi.get_stack()])
     answer: Any = pulumi.runtime.invoke(READ, {"stackName": name})
     return from_outputs((answer.value or {}).get("outputs") or {})

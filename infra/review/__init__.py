@@ -1,1 +1,1 @@
-"""Everything that a stack applies as text, and the rules that it has to keep."""
+"""All objects of a stack as text, and the rules that they have to keep."""

@@ -1,4 +1,4 @@
-"""`python -m infra.review <stack>`: writes what would be applied below stacks/, or checks what is there."""
+"""`python -m infra.review <stack>`: writes the stack's rendering below stacks/, or checks the files there."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: list[str]) -> int:
-    """Render the stack named in `arguments`; the exit status."""
+    """Render the stack named in `arguments`. Returns the exit status."""
     given = parser().parse_args(arguments)
     path = paths.stack_file(given.stack)
     if not path.exists():
@@ -76,14 +76,14 @@ def write_page(target: Path, text: str) -> None:
 
 
 def check(root: Path, stack: Stack, contents: dict[str, str]) -> int:
-    """Print how what `root` holds differs from `contents`; 1 where it does."""
+    """Print the differences between `root` and `contents`. Returns 1 if there are any."""
     difference = folder.stale(root, stack.name, contents)
     print(difference or f"{stack.name} is up to date in {os.path.relpath(root, paths.ROOT)}")
     return 1 if difference else 0
 
 
 def write(root: Path, stack: Stack, contents: dict[str, str]) -> None:
-    """Write `contents` below `root`, and print which files that changes."""
+    """Write `contents` below `root`, and print the changed files."""
     changed = folder.changes(root, stack.name, contents)
     folder.write(root, stack.name, contents)
     count = sum(len(objects_in(text)) for name, text in contents.items() if folder.has_objects(name))

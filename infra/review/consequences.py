@@ -1,6 +1,6 @@
-"""What a change does to a stack that is up: what is made anew, what is lost, and what the new training may cost.
+"""The effects of a change on a running stack: replaced objects, losses, and the cost of the new training.
 
-Which versions of the operators it moves, and who shares them: there is one of each in a cluster.
+Also changed versions of the operators, and the stacks that share them: a cluster has one of each.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from infra.review.key_changes import KeyChange
 from infra.review.object_changes import ObjectChange
 from infra.upstream import vendored
 
-# Kinds of the stack's objects that each outcome makes anew, what depends on them included.
+# Kinds of the stack's objects that each outcome replaces, with the objects that depend on them.
 REPLACED: dict[Outcome, tuple[str, ...]] = {
     Outcome.JOB_REPLACED: (*NAMES, RUNTIME),
     Outcome.VOLUME_REPLACED: ("PersistentVolume", "PersistentVolumeClaim", "Job", *NAMES, RUNTIME),
@@ -36,13 +36,13 @@ LOST_FIELDS = (
 
 @dataclass(frozen=True)
 class Cost:
-    """The most that a training may take: all its pods until its deadline.
+    """The highest cost of a training: all its pods until its deadline.
 
     Parameters:
         job: its name.
-        pods: at most so many at once.
+        pods: the most pods at once.
         gpus: of one pod.
-        deadline_s: when the job is given up, in seconds.
+        deadline_s: the job's deadline in seconds.
     """
 
     job: str
@@ -62,7 +62,7 @@ class Cost:
 
 
 def cost(job: JobConfig) -> Cost:
-    """What the job may take. An elastic one may grow to maxReplicas workers."""
+    """The job's highest cost. An elastic job may grow to maxReplicas workers."""
     most = job.elastic_policy.max_replicas if job.elastic_policy else None
     workers = max(job.replicas.worker or 0, most or 0)
     return Cost(
@@ -76,9 +76,9 @@ def cost(job: JobConfig) -> Cost:
 def replaced(
     keys: Sequence[KeyChange], objects: Iterable[ObjectChange], there: Sequence[Manifest]
 ) -> list[str]:
-    """Titles of the objects of `there`, what another revision rendered, that are made anew at most.
+    """Titles of the objects in `there`, the rendering of another revision, that may be replaced.
 
-    A job with another spec is one of them in any case, also where only the image's contents have changed.
+    A job with another spec is always one of them, also if only the image's contents changed.
     """
     if any(change.outcome is Outcome.REFUSED for change in keys):
         return []
@@ -96,13 +96,13 @@ def replaced(
     return [title(each) for each in there if title(each) in changed]
 
 
-def makes_cluster_anew(stack: Stack, keys: Iterable[KeyChange]) -> bool:
-    """Whether `keys` replace the cluster of `stack`: one of somebody else's is only left."""
+def replaces_cluster(stack: Stack, keys: Iterable[KeyChange]) -> bool:
+    """Whether `keys` replace the cluster of `stack`. Somebody else's cluster is never replaced."""
     return stack.cluster.kind.is_ours and any(each.outcome is Outcome.CLUSTER_REPLACED for each in keys)
 
 
 def _has_another_spec(change: ObjectChange) -> bool:
-    """Of a kind whose spec cannot be changed in place: the program replaces such an object."""
+    """Whether the spec changed, and its kind allows no change in place: the program replaces such an object."""
     kind = (change.before or {}).get("kind")
     return kind in JOBS and any(path.startswith("spec.") for path, _, _ in change.fields)
 
@@ -110,11 +110,11 @@ def _has_another_spec(change: ObjectChange) -> bool:
 def losses(
     stack: Stack, keys: Sequence[KeyChange], again: Sequence[str], objects: Sequence[ObjectChange]
 ) -> Iterator[str]:
-    """One sentence for each thing that the change loses, or that one may fear to lose.
+    """One sentence for each loss by the change, or for a feared loss that does not happen.
 
     Parameters:
-        stack: as it was before.
-        again: titles of the objects that are made anew.
+        stack: the stack before the change.
+        again: titles of the replaced objects.
     """
     outcomes = {each.outcome for each in keys}
     if Outcome.REFUSED in outcomes:
@@ -149,7 +149,7 @@ def _is_kind(name: str, kind: str) -> bool:
 
 @dataclass(frozen=True)
 class VersionChange:
-    """A project of upstream's whose version is another one."""
+    """An upstream project with another version than before."""
 
     project: str
     before: str
@@ -166,7 +166,7 @@ def _order(version: str) -> list[int]:
 
 
 def version_changes(stack: Stack, before: Path) -> list[VersionChange]:
-    """The projects that `stack` installs in another version than the clone `before` has of them."""
+    """The projects that `stack` installs in another version than the clone `before`."""
     found = []
     for project in folder.projects_of(stack):
         now = vendored.folder(project).name

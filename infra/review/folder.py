@@ -1,4 +1,4 @@
-"""The folder of a stack below stacks/rendered: what it has to hold, and how that differs from what it holds."""
+"""The folder of a stack below stacks/rendered: the files that it must have, and the differences to its files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ UPSTREAM = "infra/upstream"
 
 
 def projects_of(stack: Stack) -> tuple[str, ...]:
-    """The projects of upstream's whose controllers `stack` brings where nobody else has."""
+    """The upstream projects whose controllers `stack` installs if nobody else has."""
     if not stack.operator.installs(stack.cluster):
         return ()
     kueue = ("kueue",) if stack.operator.queue is Queueing.KUEUE else ()
@@ -40,7 +40,7 @@ def files(stack: Stack, datasets: Mapping[str, Dataset | None] | None = None) ->
     Raises ConfigError for a broken policy.
 
     Parameters:
-        datasets: job's name -> its data set; without it the one that a review shows for `auto`.
+        datasets: job's name -> its data set; by default the data sets of a review.
     """
     found = groups(stack, datasets)
     image = rendered_reference(stack)
@@ -72,7 +72,7 @@ def has_objects(name: str) -> bool:
 
 
 def definitions(stack: Stack, root: Path = paths.ROOT) -> dict[str, str]:
-    """Path below `root`, a clone -> contents, of upstream's definitions that `stack` brings where nobody else has."""
+    """Path below `root`, a clone -> contents, of upstream's definitions that `stack` installs if nobody else has."""
     found = [
         file
         for project in projects_of(stack)
@@ -82,7 +82,7 @@ def definitions(stack: Stack, root: Path = paths.ROOT) -> dict[str, str]:
 
 
 def write(root: Path, stack: str, contents: Mapping[str, str]) -> None:
-    """Make the stack's folder below `root` hold `contents` and no more."""
+    """Write `contents` to the stack's folder below `root`, and delete all other files there."""
     shutil.rmtree(root / RENDERED / stack, ignore_errors=True)
     for name, content in contents.items():
         path = root / name
@@ -91,7 +91,7 @@ def write(root: Path, stack: str, contents: Mapping[str, str]) -> None:
 
 
 def stale(root: Path, stack: str, contents: Mapping[str, str]) -> str:
-    """The difference between `root` and what it should hold for `stack`, empty when there is none."""
+    """The difference between the files of `stack` below `root` and `contents`; empty if they are equal."""
     there = on_disk(root, stack)
     lines: list[str] = []
     for name in sorted({*there, *contents}):
@@ -109,13 +109,13 @@ def changes(root: Path, stack: str, contents: Mapping[str, str]) -> list[str]:
 
 
 def on_disk(root: Path, stack: str) -> dict[str, str]:
-    """The stack's files, whatever they are called: an engine may apply each of them."""
+    """The stack's files with all names: an engine may apply each of them."""
     own = [f"{RENDERED}/{stack}/{name}" for name in below(root / RENDERED / stack)]
     return {name: _content(root / name) for name in own}
 
 
 def below(root: Path) -> list[str]:
-    """The files below `root`, relative to it, in a stable order; a link is a file, whatever it leads to."""
+    """The files below `root`, relative to it, in a stable order; a link to anything counts as a file."""
     found = []
     for place, folders, files in os.walk(root):
         links = [name for name in folders if (Path(place) / name).is_symlink()]

@@ -1,10 +1,10 @@
-"""What engines that reconcile change in a rendering, as kustomizations beside it: jobs' names, and annotations.
+"""Changes of a rendering for GitOps engines, as kustomizations beside it: jobs' names, and annotations.
 
-A finished PyTorchJob whose spec changes trains nothing, a TrainJob keeps most of its spec for life, and a batch/v1 Job
-refuses another template. So each run has a job of its own: the engine makes the new one, and prunes the old.
+A finished PyTorchJob does not train again when its spec changes, a TrainJob cannot change most of its spec, and a
+batch/v1 Job refuses another template. So each run has its own job: the engine creates the new job, and prunes the old.
 
-A TrainJob's runtime has a name of its own for each run, too. Trainer reads runtimes through a cache: a runtime that
-changed under its name could give a new run the image of the one before. One that is new is found whole or not at all.
+A TrainJob's runtime has another name for each run, too. Trainer reads runtimes through a cache: a runtime that changes
+under the same name could give a new run the image of the run before. A new runtime is found completely or not at all.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ NEVER_PRUNED = {
     "argocd.argoproj.io/sync-options": "Prune=false,Delete=false",
     "kustomize.toolkit.fluxcd.io/prune": "disabled",
 }
-# Longer than the annotation in which a client would keep it.
+# These objects are too long for the annotation in which a client would store them.
 LONG = {"argocd.argoproj.io/sync-options": "Prune=false,Delete=false,ServerSideApply=true"}
-# Argo CD applies a wave when the one before is healthy: the volume is prepared, the operator answers, and the runtime
-# is there, without which a webhook of Trainer's refuses the TrainJob. It prunes in the opposite order.
+# Argo CD applies a wave when the wave before is healthy: the volume is prepared, the operator answers, and the runtime
+# exists, without which Trainer's webhook refuses the TrainJob. It prunes in the opposite order.
 SYNC_WAVE = "argocd.argoproj.io/sync-wave"
 WAVE = f"/metadata/annotations/{SYNC_WAVE.replace('/', '~1')}"
 WAVES = {PYTORCHJOB.kind: "1", RUNTIME: "1", TRAINJOB.kind: "2"}
@@ -61,20 +61,20 @@ KUSTOMIZATION = "kustomization.yaml"
 
 
 def obstacle(stack: Stack) -> str | None:
-    """Why no engine can hold the stack's jobs; None where one can."""
+    """Why an engine cannot apply the stack's jobs; None if it can."""
     if stack.matrix and stack.matrix.max_parallel:
         return "matrix.maxParallel: an engine applies all jobs at once; job.queue has Kueue limit them"
     for job in stack.jobs:
         longest = name_length(stack.operator.api, job) - len("-") - DIGITS
         if job.run_policy.ttl_seconds_after_finished is not None:
-            return f"job {job.name} has ttlSecondsAfterFinished: an engine would make it anew each time it vanishes"
+            return f"job {job.name} has ttlSecondsAfterFinished: an engine would create the deleted job again and again"
         if len(job.name) > longest:
             return f"the name of job {job.name} is longer than {longest} characters: a run's id would not fit behind it"
     return None
 
 
 def group_of(planned: Planned) -> str:
-    """The group of an object. What is no job's, and a job's Secret, holds what only people may delete."""
+    """The group of an object. Only people may delete objects outside the jobs' group, and a job's Secret."""
     if planned.phase == GUARD:
         return GUARD
     if planned.phase in operators.PARTS:
@@ -86,10 +86,10 @@ def group_of(planned: Planned) -> str:
 
 
 def operations(manifest: Manifest) -> list[dict[str, str]]:
-    """RFC 6902: what an engine changes in an object of a stack's jobs: its name, and annotations of its own.
+    """An engine's changes of an object of a stack's jobs, in RFC 6902: its name, and the engine's annotations.
 
-    `suspend` of a job in a queue goes: an engine would set it again and again, and Kueue's webhook sets it when the job
-    is made.
+    `suspend` of a job in a queue is removed: an engine would set it again and again, and Kueue's webhook sets it at the
+    job's creation.
     """
     kind, spec = manifest["kind"], manifest["spec"]
     name = _named_by_spec(manifest) if kind == "Job" else run_of(manifest)
@@ -110,14 +110,14 @@ def _named_by_spec(job: Manifest) -> str:
 
 
 def kustomizations(groups: Mapping[str, Sequence[Manifest]], crds: Sequence[str]) -> dict[str, str]:
-    """Path below the stack's folder -> contents: one for the whole stack, one for what is kept and one for its jobs.
+    """Path below the stack's folder -> contents: for the whole stack, for the kept objects, and for its jobs.
 
     Parameters:
-        groups: name -> objects, in the order in which they are applied; that of the operator is without its CRDs.
-        crds: the folders with kustomizations of upstream's CRDs, as the stack's folder sees them.
+        groups: name -> objects, in the order in which they are applied; the operator's group is without its CRDs.
+        crds: the folders with kustomizations of upstream's CRDs, relative to the stack's folder.
     """
     (kind,) = {NAMES[each["kind"]] for each in groups[JOBS] if each["kind"] in NAMES}
-    # By itself kustomize would put a TrainJob before its TrainingRuntime.
+    # kustomize's own order has a TrainJob before its TrainingRuntime.
     order = {"sortOptions": {"order": "fifo"}} if kind is TRAINJOB else {}
     own = {
         KEPT: kustomization(
@@ -133,9 +133,9 @@ def kustomizations(groups: Mapping[str, Sequence[Manifest]], crds: Sequence[str]
 
 
 def _with_their_pods(groups: Mapping[str, Sequence[Manifest]], kind: JobKind) -> dict[str, Any]:
-    """Patches that put a provisioned claim into the wave of the jobs, unless a Job that prepares it mounts it before.
+    """Patches that put a provisioned claim into the wave of the jobs, unless a preparing Job mounts it earlier.
 
-    Many classes make a volume for the first pod that mounts it, and Argo CD waits for what is pending in a wave.
+    Many storage classes create a volume for the first pod that mounts it, and Argo CD waits for pending objects.
     """
     if any(each["kind"] == "Job" for each in groups[JOBS]):
         return {}
@@ -165,12 +165,12 @@ def _after_kueue(objects: Sequence[Manifest]) -> list[dict[str, Any]]:
 
 
 def file_of(group: str) -> str:
-    """Where a group's objects are below the stack's folder."""
+    """The path of a group's objects below the stack's folder."""
     return f"{group}/{group}.yaml"
 
 
 def _renaming(manifest: Manifest) -> dict[str, Any]:
-    """The patch that makes of an object what an engine applies."""
+    """The patch with an engine's changes of an object."""
     target = {"kind": manifest["kind"], "name": manifest["metadata"]["name"]}
     return {"target": target, "patch": _patch(operations(manifest))}
 
@@ -181,13 +181,13 @@ def _patch(operations: Iterable[dict[str, str]]) -> str:
 
 
 def _as_registered(kind: JobKind) -> list[dict[str, Any]]:
-    """Patches that make our CRDs of upstream's, and have no engine prune them."""
-    # The name that a patch of every CRD has to have counts for nothing.
+    """Patches that change upstream's CRDs as we register them, and keep engines from pruning them."""
+    # A patch needs a name, which is ignored here: the patch is for every CRD.
     metadata = {"name": kind.crd, "labels": MANAGED_BY, "annotations": NEVER_PRUNED | LONG}
     every = {"apiVersion": "apiextensions.k8s.io/v1", "kind": CRD_KIND, "metadata": metadata}
     found = [{"target": {"kind": CRD_KIND}, "patch": document(every)}]
     if JOBSET.crd in kind.crds:
-        # Not by null, which kustomize writes into an annotation as a word.
+        # Not by null: kustomize writes it into an annotation as text.
         paths = (f"/metadata/annotations/{INJECTED.replace('/', '~1')}", "/spec/conversion")
         dropped = _patch({"op": "remove", "path": path} for path in paths)
         found.append({"target": {"kind": CRD_KIND, "name": JOBSET.crd}, "patch": dropped})

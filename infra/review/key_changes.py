@@ -1,4 +1,4 @@
-"""Which keys of a stack file differ from another revision's, or from what was applied, and what changing each does."""
+"""The keys of a stack file that differ from another revision or from the last update, and each change's effect."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ UNSET, MOST_LETTERS = "not set", 60
 
 @dataclass(frozen=True)
 class KeyChange:
-    """One key that has changed; `before` or `after` is None where the key is not set."""
+    """One changed key; `before` or `after` is None if the key is not set."""
 
     key: str
     before: Any
@@ -42,7 +42,7 @@ class KeyChange:
 
     @property
     def job(self) -> str | None:
-        """The job of a stack with several that the key belongs to; None for a key that all jobs have in common."""
+        """The job of the key, in a stack with several jobs; None for a key of all jobs."""
         found = _JOBS.match(self.key)
         return found[1] if found else None
 
@@ -52,7 +52,7 @@ def key_changes(before: Sections, after: Sections) -> list[KeyChange]:
     single = bool(before.job and after.job) and bool(before.matrix) == bool(after.matrix)
     old, new = _keys(before, single), _keys(after, single)
     differing = [key for key in {**old, **new} if old.get(key) != new.get(key)]
-    # Of a job that comes or goes the one line about it is enough.
+    # For a new or removed job, one line is enough.
     whole = {f"{key}." for key in differing if _JOBS.fullmatch(key)}
     differing = [key for key in differing if not key.startswith(tuple(whole))]
     return [_change(key, old.get(key), new.get(key), before.cluster.kind) for key in differing]
@@ -66,7 +66,7 @@ def _change(key: str, before: Any, after: Any, kind: ClusterKind) -> KeyChange:
 
 
 def rule_of(key: str) -> str:
-    """The key of infra.config.changes that tells what changing `key` does."""
+    """The key of infra.config.changes with the effect of a change of `key`."""
     if _JOBS.fullmatch(key):
         return "jobs"
     plain = _PLACE.sub("", _JOBS.sub("job", key))
@@ -93,7 +93,7 @@ def _keys(sections: Sections, single: bool) -> Keys:
 
 
 def _of_one_of_several(job: JobConfig) -> Keys:
-    """The job's keys. The first says that there is such a job: one that comes or goes is a change of `jobs`."""
+    """The job's keys. The first says that the job exists: a new or removed job is a change of `jobs`."""
     path = f"jobs[{job.name}]"
     return {path: "a job", **dict(_below(path, job))}
 
@@ -101,7 +101,7 @@ def _of_one_of_several(job: JobConfig) -> Keys:
 def _below(path: str, section: BaseModel) -> Iterator[tuple[str, Any]]:
     for name, field in type(section).model_fields.items():
         value, key = getattr(section, name), f"{path}.{field.alias}"
-        # Where the default is None, an empty value says something else than none: `egress: []` forbids all.
+        # If the default is None, an empty value means something else: `egress: []` forbids all addresses.
         if value is None or (value == () and field.default == ()):
             continue
         if name == "pod":
@@ -124,7 +124,7 @@ def _inside(key: str, value: BaseModel | tuple[BaseModel, ...]) -> Iterator[tupl
 
 
 def _fields(key: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """The fields of a part of a pod template; entries of lists are named as Kubernetes tells them apart."""
+    """The fields of a part of a pod template; list entries are named by the key that Kubernetes uses."""
     merge_key = MERGE_KEYS.get(key.rpartition(".")[2], "")
     if isinstance(value, dict):
         for name, each in value.items():
@@ -138,7 +138,7 @@ def _fields(key: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _plain(section: BaseModel, name: str) -> Any:
-    """The key's value as a stack file has it; of an encrypted one only whether it is another."""
+    """The key's value in the form of a stack file; for an encrypted value only whether it changed."""
     value = getattr(section, name)
     if isinstance(value, dict):
         return {key: _of_variable(each) for key, each in value.items()}
@@ -154,15 +154,15 @@ def _of_variable(value: Any) -> Any:
 
 
 def unapplied(file: Path, applied: Mapping[str, Any]) -> list[str]:
-    """A line for each key that the stack file gives another value than `applied`; defaults are values, too.
+    """A line for each key with another value in the stack file than in `applied`; defaults are values, too.
 
-    Pulumi's history keeps what the stack file itself had. What the base had then nobody knows: its values of now stand
-    for them, so of a base that has changed there is no line.
+    Pulumi's history has only the stack file's own keys. The base's values at that time are unknown, so its present
+    values are used: a changed base causes no line.
 
-    Raises ConfigError where one of the two is no valid configuration.
+    Raises ConfigError if one of the two configurations is invalid.
 
     Parameters:
-        applied: the configuration of an update, as Pulumi's history of the stack keeps it.
+        applied: the configuration of an update, from Pulumi's history of the stack.
     """
     had, has = sections(applied), own(file)
     after = _validated(read(file), source(file, os.path.relpath(file)))

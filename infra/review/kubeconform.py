@@ -1,7 +1,7 @@
-"""Whether the rendered objects have the shape that the API server and the operator's CRD ask for.
+"""Checks the rendered objects against the schemas of the API server and of the operator's CRD.
 
-kubeconform reads JSON schemas, one file for each kind: made of the API server's OpenAPI document, and of a CRD. A key
-that a schema does not name is an error, unless the schema lets any key stand.
+kubeconform reads JSON schemas, one file for each kind, from the API server's OpenAPI document and from a CRD. A key
+that a schema does not name is an error, unless the schema allows any key.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ ANY_NUMBER_OR_TEXT = {"type": ["string", "integer", "null"]}
 
 
 class NotCheckedError(RuntimeError):
-    """What the check needs is not here; the text says what."""
+    """The check cannot run; the text says what is missing."""
 
 
 def mismatches(files: Mapping[str, str]) -> list[str]:
-    """One sentence for each object of `files`, path to contents, that has another shape; asks no network.
+    """One sentence for each object of `files` (path -> contents) that breaks its schema. Needs no network.
 
     Raises NotCheckedError.
     """
@@ -45,7 +45,7 @@ def mismatches(files: Mapping[str, str]) -> list[str]:
     where = process.variables().get("PATH")
     if not document.is_file() or shutil.which("kubeconform", path=where) is None:
         raise NotCheckedError(
-            "kubeconform and the API server's schemas are not here; `make review` gets them with Go"
+            "kubeconform and the API server's schemas are missing; `make review` installs them if Go is installed"
         )
     found = [each for content in files.values() for each in objects_in(content)]
     wanted = {schema_file_of(each) for each in found}
@@ -83,7 +83,7 @@ def _told(location: str, place: Path, files: Mapping[str, str]) -> list[str]:
 
 
 def write_schemas(folder: Path, schemas: Mapping[str, Schema]) -> str:
-    """Write file's name -> schema into `folder`; what kubeconform takes as `-schema-location`."""
+    """Write file's name -> schema into `folder`. Returns the value for kubeconform's `-schema-location`."""
     for name, schema in schemas.items():
         (folder / name).write_text(json.dumps(schema))
     return f"{folder}/{LOCATION}"
@@ -95,7 +95,7 @@ def schemas_of_server(
     """File's name -> schema, for each kind of the OpenAPI v2 `document` of an API server.
 
     Parameters:
-        is_wanted: whether the schema of that file is asked for.
+        is_wanted: whether the schema of that file is needed.
     """
     definitions = {name: closed(each) for name, each in document["definitions"].items()}
     found = {
@@ -124,7 +124,7 @@ def schema_file_of(manifest: Manifest) -> str:
 
 
 def closed(schema: Schema) -> Schema:
-    """`schema`, and all below it, such that no other keys may stand; what may be absent may be null."""
+    """`schema` with all its parts, without further keys; optional keys may be null."""
     if schema.get("format") == "int-or-string" or schema.get("x-kubernetes-int-or-string"):
         return ANY_NUMBER_OR_TEXT
     found = dict(schema)
@@ -149,7 +149,7 @@ def _with_definitions(name: str, definitions: Mapping[str, Schema]) -> Schema:
 
 
 def _reached(name: str, definitions: Mapping[str, Schema]) -> set[str]:
-    """The definitions that this one refers to, and those that they refer to."""
+    """The definitions to which this one refers, directly or through others."""
     found: set[str] = set()
     left = [name]
     while left:
@@ -170,5 +170,5 @@ def _references(schema: Any) -> Iterator[str]:
 
 
 def _schema_file(kind: str, group: str, version: str) -> str:
-    """kubeconform takes what stands before a slash in `apiVersion` for the group, and all of it without a slash."""
+    """The schema's file name. For kubeconform, the group is the part of `apiVersion` before a slash, else all of it."""
     return f"{kind.lower()}_{group or version}_{version}.json"

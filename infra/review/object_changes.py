@@ -1,6 +1,6 @@
-"""How an object differs from what another revision rendered, field by field.
+"""The differences between an object and another revision's rendering, field by field.
 
-What a rendering writes once, by an anchor, is told once.
+A change of an anchored value, which a rendering writes once, is listed once.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ import yaml
 from infra.objects.manifest import Manifest, title
 from infra.review.text import nodes
 
-# What tells the entries of a list from each other, where all of them have it: as in a pod's lists.
+# The keys that identify the entries of a list if all entries have it, as in a pod's lists.
 NAMES = ("name", "mountPath", "key", "type", "port")
 Change = tuple[str, Any, Any]
-"""A field's path, and its value before and after; None where there is none."""
+"""A field's path, and its value before and after; None if it is missing."""
 
 
 @dataclass(frozen=True)
 class ObjectChange:
-    """An object that is new (`before` is None), goes (`after` is None) or changes, in `fields`."""
+    """An object that is new (`before` is None), removed (`after` is None) or changed, in `fields`."""
 
     title: str
     before: Manifest | None
@@ -32,7 +32,7 @@ class ObjectChange:
 
 
 def object_changes(before: Mapping[str, str], after: Mapping[str, str]) -> list[ObjectChange]:
-    """What differs between two renderings: file's name -> contents."""
+    """The differences between two renderings: file's name -> contents."""
     same = set(before.values()) & set(after.values())
     old, new = _by_title(before, same), _by_title(after, same)
     found = []
@@ -54,7 +54,7 @@ def _by_title(files: Mapping[str, str], same: Set[str]) -> dict[str, yaml.Node]:
 
 
 def _changed_fields(before: yaml.Node, after: yaml.Node) -> list[Change]:
-    """The fields in which two objects differ: those that are repeated by an alias in both only once."""
+    """The fields in which two objects differ. A field that both repeat by an alias counts once."""
     repeated = _repeated(before) & _repeated(after)
     changes = _differences(_plain(before), _plain(after), ())
     return [
@@ -68,7 +68,7 @@ Path = tuple[str, ...]
 
 
 def _repeated(manifest: yaml.Node) -> set[Path]:
-    """Where the object says by an alias what stands elsewhere in it."""
+    """The paths where the object repeats another part of it by an alias."""
     seen: set[int] = set()
     found: set[Path] = set()
 
@@ -93,7 +93,7 @@ def _plain(node: yaml.Node) -> Any:
 
 
 def _words(entries: list[Any]) -> list[str]:
-    """How each entry of a list is called in a path: by its name where all have one of their own, or by its place."""
+    """The entries' names in a path: their own names if all differ, else their positions."""
     for key in NAMES:
         names = [str(each.get(key)) for each in entries if isinstance(each, dict) and key in each]
         if len(names) == len(entries) == len(set(names)):
@@ -125,7 +125,7 @@ def _of_mappings(
 
 
 def _of_lists(before: list[Any], after: list[Any], path: Path) -> Iterator[tuple[Path, Any, Any]]:
-    """The words of a command that differ: an option that is added leaves the others as they are."""
+    """The changed words of a command: an added option does not count as a change of the others."""
     matcher = SequenceMatcher(None, list(map(str, before)), list(map(str, after)), autojunk=False)
     for tag, start, end, other_start, other_end in matcher.get_opcodes():
         if tag != "equal":

@@ -31,7 +31,7 @@ from infra.review.key_changes import KeyChange, key_changes
 from infra.review.object_changes import ObjectChange, object_changes
 from infra.review.text import objects_in
 
-# A pull request takes 65,536 characters; whoever needs more reads the diff.
+# A pull request allows 65,536 characters. The diff has the rest.
 MOST_FIELDS = 40
 MOST_LETTERS = 200
 MOST_LISTED = 40
@@ -46,22 +46,22 @@ class Base:
     """The revision that a review compares with.
 
     Parameters:
-        folder: its files below stacks/; empty where it has none.
-        revision: how the page calls it.
+        folder: its files below stacks/; empty if it has none.
+        revision: its name on the page.
     """
 
     folder: Path
     revision: str
 
     def stack(self, name: str) -> Stack | None:
-        """The stack as it was; None where there was none, or none that the present program takes."""
+        """The stack of that revision; None if there was none, or this program refuses it."""
         try:
             return self._read(name)
         except ConfigError:
             return None
 
     def refusal(self, name: str) -> str:
-        """Why the present program does not take the stack as it was; empty where it does, or there was none."""
+        """Why this program refuses the stack of that revision; empty if it does not, or there was none."""
         try:
             self._read(name)
         except ConfigError as error:
@@ -81,7 +81,7 @@ class Base:
         return self._objects(name)[0]
 
     def _objects(self, name: str) -> tuple[dict[str, str], list[str]]:
-        """The same, and a line for each file that is no object: one with the marks of a merge, for example."""
+        """The same, and a line for each file without a valid object, for example with the marks of a merge."""
         stack, found, problems = self.stack(name), {}, []
         own = folder.on_disk(self.folder, name).items()
         rendered = {path: text for path, text in own if folder.has_objects(path)}
@@ -95,13 +95,13 @@ class Base:
         return found, problems
 
     def file(self, name: str) -> Path:
-        """Its stack file, which may not be there."""
+        """Its stack file, which may be missing."""
         return self.folder / f"Pulumi.{name}.yaml"
 
 
 @functools.cache
 def _problem(text: str) -> str:
-    """Why `text` holds no objects; empty where it does. Each is read once: upstream's definitions are long."""
+    """Why `text` has no objects; empty if it has. Each text is read once: upstream's definitions are long."""
     try:
         for each in objects_in(text):
             title(each)
@@ -128,10 +128,10 @@ class Page:
     """A page about a stack.
 
     Parameters:
-        head: what a change does: what it replaces, loses and costs, and what was checked.
+        head: the effects of a change: replacements, losses and costs, and the checks.
         details: each key and each object that changes; it may be long.
-        passed: whether every check has passed.
-        changes: whether the stack applies anything else than before.
+        passed: whether all checks passed.
+        changes: whether the stack applies other objects than before.
     """
 
     head: Sequence[str]
@@ -279,7 +279,7 @@ def _object(change: ObjectChange) -> list[str]:
 
 
 def _versions(moved: Sequence[VersionChange], stack: Stack, file: Path) -> list[str]:
-    """An operator serves its whole cluster: whoever is on it gets the other version."""
+    """An operator serves its whole cluster: all users of the cluster get the other version."""
     if not moved:
         return []
     lines = [
@@ -300,7 +300,7 @@ def _consequences(
     is_known: bool,
 ) -> Iterator[str]:
     again = consequences.replaced(keys, objects, there)
-    cluster = before.cluster_name if before and consequences.makes_cluster_anew(before, keys) else None
+    cluster = before.cluster_name if before and consequences.replaces_cluster(before, keys) else None
     shown = [*([f"Cluster/{cluster}"] if cluster else []), *again]
     yield from ("### Replaced", "")
     yield from _listed([f"- {code(each)}" for each in shown], is_known)
@@ -321,7 +321,7 @@ def _listed(lines: list[str], is_known: bool) -> list[str]:
 
 
 def _costs(stack: Stack, before: Stack | None, objects: Sequence[ObjectChange]) -> Iterator[str]:
-    """Of the jobs that train anew: those with another run."""
+    """The cost of the jobs with another run, which train from the beginning."""
     known = {run_of(each.before) for each in objects if each.before and each.before["kind"] in NAMES}
     after = [each.after for each in objects if each.after and each.after["kind"] in NAMES]
     runs = {each["metadata"]["name"]: code(run_of(each)) for each in after if run_of(each) not in known}
@@ -417,7 +417,7 @@ def code(text: str) -> str:
 
 
 def fenced(text: str, language: str = "text") -> list[str]:
-    """`text` as a block of code, whatever stands in it."""
+    """`text` as a block of code, also with backticks in it."""
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
     return [f"{fence}{language}", *text.splitlines(), fence]
 

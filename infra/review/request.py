@@ -1,7 +1,7 @@
 """One page about a pull request, with each stack that it changes.
 
-Every stack is rendered, whatever has changed: a list of what renderings are made of could lack something. A stack is
-shown where its file, its rendering or upstream's definitions differ from the base, and where something is wrong.
+Every stack is rendered after every change: a list of the inputs of a rendering could be incomplete. A stack is shown if
+its file, its rendering or upstream's definitions differ from the base, and if something is wrong.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ OTHERS = "Every other stack applies what it applied before."
 
 @dataclass(frozen=True)
 class Part:
-    """What the page says of a stack, what it says at its end, and whether nothing is wrong with the stack."""
+    """A stack's text on the page, its text at the end of the page, and whether the stack is right."""
 
     lines: Sequence[str]
     passed: bool
@@ -65,7 +65,7 @@ def _stack_of(name: str) -> str | None:
 
 
 def part(stacks: Path, name: str, base: page.Base) -> Part | None:
-    """What the page says of the stack `name`; None where nothing has changed and nothing is wrong."""
+    """The page's part about the stack `name`; None if nothing changed and nothing is wrong."""
     file = stacks / f"Pulumi.{name}.yaml"
     if not file.exists():
         return _gone(stacks, name)
@@ -132,7 +132,7 @@ def text(stacks: Path, base: page.Base, commit: str) -> tuple[str, bool]:
 
     Parameters:
         stacks: the folder of the stack files.
-        commit: the one that the page is about.
+        commit: the commit of the page.
     """
     here, before = names(stacks), names(base.folder)
     found = {name: part(stacks, name, base) for name in sorted(here | before)}

@@ -1,7 +1,7 @@
-"""Objects as YAML for a reviewer: one List, in which what is said several times stands once.
+"""Objects as YAML for a reviewer: one List, without repetitions.
 
-A run's id, an image and a pod that all replica types of a PyTorchJob share get an anchor where they come first, and an
-alias after that. Every reader of YAML, kubectl among them, sees the same objects as without.
+A run's id, an image and a pod that all replica types of a PyTorchJob share get an anchor at their first place, and an
+alias after that. Every reader of YAML, also kubectl, sees the same objects.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from infra.objects.manifest import Manifest
 WIDTH = 100
 LIST = "List"
 OF_RUNS = (*NAMES, RUNTIME)
-"""Kinds whose label says which run they are of."""
-# Lists of which each entry has a line of its own: a reviewer sees which option has changed.
+"""Kinds with the label of their run."""
+# Lists with one line for each entry: a reviewer sees which option has changed.
 ONE_A_LINE = ("command", "args")
 # A CRD has 8,000 lines: libyaml reads it ten times as fast, where PyYAML was built with it.
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -30,7 +30,7 @@ def text(objects: Sequence[Manifest], image: str) -> str:
     """`objects` as one List with sorted keys. A text of several lines is written as several lines.
 
     Parameters:
-        image: the one that a stack's pods share.
+        image: the image that a stack's pods share.
     """
     runs = dict.fromkeys(run_of(each) for each in objects if each["kind"] in OF_RUNS)
     anchors = {image: "image", **{run: _anchor("run", number) for number, run in enumerate(runs, 1)}}
@@ -39,12 +39,12 @@ def text(objects: Sequence[Manifest], image: str) -> str:
 
 
 def document(value: Mapping[str, Any]) -> str:
-    """One object that is no part of a List."""
+    """One object outside a List."""
     return _dumped(_Dumper, value, {})
 
 
 def objects_in(content: str) -> list[Manifest]:
-    """What a file holds: the objects of a List, or its only object."""
+    """The objects of a file: the objects of a List, or its only object."""
     found = yaml.load(content, LOADER)
     return list(found["items"] if found["kind"] == LIST else [found])
 
@@ -62,7 +62,7 @@ def _anchor(word: str, number: int) -> str:
 
 
 def _with_one_pod(job: Manifest) -> Manifest:
-    """`job`, in which all replica types whose pods are equal have the same one."""
+    """`job`, in which replica types with equal pods share one pod object."""
     replicas = job["spec"]["pytorchReplicaSpecs"]
     first, *others = replicas.values()
     pod = first["template"]["spec"]

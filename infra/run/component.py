@@ -20,22 +20,22 @@ from infra.run.provider import RESULTS, Run
 
 
 def rank0_pod(job: JobConfig, api: OperatorApi = OperatorApi.V1) -> str:
-    """The pod whose log has the metrics; ends in - where Kubernetes adds to the name."""
+    """The pod whose log has the metrics; ends in - if Kubernetes adds a suffix to the name."""
     if api is OperatorApi.V2:
         return f"{job.name}-{TRAINJOB.container}-0-0-"
     return f"{job.name}-{'master' if job.replicas.master else 'worker'}-0"
 
 
 class JobRun(pulumi.ComponentResource):
-    """Ends when the job has succeeded, or is suspended as its stack file asks, and its model is on this machine.
+    """Ends when the job succeeded, or is suspended as its stack file asks, and its model is on this machine.
 
     Parameters:
-        models: the folder of this machine for the stack's models.
-        is_volume: whether it is the volume; what the run leaves is copied there otherwise.
-        model: the file in it that the job leaves.
+        models: this machine's folder for the stack's models.
+        is_volume: whether this folder is the volume; otherwise the run's files are copied into it.
+        model: the job's model file in it.
 
     Attributes:
-        model_path: `model` as `paths.portable` has it, known when the file is there.
+        model_path: `model` in the form of `paths.portable`, known once the file exists.
     """
 
     def __init__(self, *, job: Job, cluster: Cluster, models: Path, is_volume: bool, model: Path) -> None:

@@ -1,4 +1,4 @@
-"""Brings a run's folder and model from a volume that is elsewhere to models/<stack>/, and its record to that volume."""
+"""Copies a run's folder and model from a remote volume to models/<stack>/, and the run's record to that volume."""
 
 from __future__ import annotations
 
@@ -18,27 +18,26 @@ from pulumi.dynamic import CreateResult, ReadResult, Resource
 from infra import paths
 from infra.atomic_file import replacing
 from infra.dynamic import ADDRESS, Props, Provider, missing, plain_props, show
-from infra.objects.patience import Patience
+from infra.objects.retry import Patience
 from infra.run.reader_pod import MountedClaim, ReadError, put, read_first, read_folder, running
 
 SENT_WAIT = "60s"
-"""How long the pod that takes a record may take to start: a job's end waits for it."""
+"""How long the pod that writes a record may take to start: the job's end waits for it."""
 
 
 class CopyError(RuntimeError):
-    """The model is not where the run should have left it, or the volume takes no record."""
+    """The run's model is missing on the volume, or the record cannot be written there."""
 
 
 def fetch(volume: MountedClaim, run: str, model: str, target: Path, show: Callable[[str], None]) -> str:
-    """Copy the folder of `run`, then its model to `target`, each file in one step; the model's SHA-256.
+    """Copy the folder of `run`, then its model to `target`, each file in one step. Returns the model's SHA-256.
 
-    A hand-written trainer may know of the volume's folder only: there is no folder of the run then, and the model at
-    the volume's top is taken. From an image without tar comes the model alone. Raises CopyError, CommandError,
-    UnreachableError.
+    A hand-written trainer may write only to the volume's top: without a folder of the run, the model is copied from
+    there. If the image has no tar, only the model is copied. Raises CopyError, CommandError, UnreachableError.
 
     Parameters:
         model: name of the file with the weights.
-        target: the model on this machine, at the top of the stack's folder or in the run's.
+        target: the model on this machine, at the top of the stack's folder or in the run's folder.
     """
     folder = target.parent if target.parent.name == run else target.parent / "runs" / run
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -66,7 +65,7 @@ def send(volume: MountedClaim, run: str, model: str, files: Mapping[str, bytes],
     Raises CopyError, CommandError, UnreachableError.
 
     Parameters:
-        model: the file that the run leaves; empty where it leaves none.
+        model: the run's model file; empty if it has none.
     """
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w") as packed:
@@ -82,12 +81,12 @@ def send(volume: MountedClaim, run: str, model: str, files: Mapping[str, bytes],
 
 
 def unpack(archive: IO[bytes], folder: Path, last: str) -> set[str]:
-    """Put the archive's files into `folder`, with the times at which they were written; their names.
+    """Extract the archive's files into `folder`, with their times. Returns their names.
 
-    Its folders and links stay out: the names are the volume's, and nothing is to be written anywhere else.
+    Folders and links are skipped: the names come from the volume, and must not lead to another place.
 
     Parameters:
-        last: the file to put there when all others are: a run that has its model has ended.
+        last: the file to write after all others: a run with its model counts as ended.
     """
     if not archive.read(1):
         return set()
@@ -99,7 +98,7 @@ def unpack(archive: IO[bytes], folder: Path, last: str) -> set[str]:
         for name, each in sorted(found.items(), key=lambda pair: pair[0] == last):
             folder.mkdir(parents=True, exist_ok=True)
             content = packed.extractfile(each)
-            assert content, "of a regular file"
+            assert content, "a regular file has content"
             with replacing(folder / name, each.mtime) as file:
                 shutil.copyfileobj(content, file)
         return set(found)
@@ -109,7 +108,7 @@ class CopyProvider(Provider):
     """Properties: `kubeconfigPath`, `context`, `namespace`, `image`, `claim`, `mountPath`, `model`,
     `run`, `uid`, `target`.
 
-    The run's folder comes along. What was copied is never deleted.
+    The run's folder is copied, too. Copied files are never deleted.
     """
 
     replaced_by = ("uid", "run", "target")

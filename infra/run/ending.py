@@ -1,14 +1,15 @@
 """Suspends and deletes a TrainJob that has not ended, before Pulumi deletes it in the foreground.
 
-Trainer 2.3.0 goes on reconciling a TrainJob that is being deleted: once its JobSet is gone it makes another one, whose
-pods start beside those of the job's successor. The JobSet of a suspended TrainJob is suspended, too, and has no pods.
-In the foreground the deletion may hang: what Trainer makes again blocks it, the ConfigMaps of a TrainJob, too.
+Trainer 2.3.0 continues to reconcile a TrainJob that is being deleted: after its JobSet is deleted, it creates another
+one, whose pods start beside the pods of the replacing job. A suspended TrainJob's JobSet is suspended, too, and has no
+pods. A deletion in the foreground may hang: objects that Trainer creates again block it, also a TrainJob's ConfigMaps.
 Source: Reconcile in pkg/controller/trainjob_controller.go, which does not look at the deletion's time,
 createRuntimeSnapshot in pkg/runtime/core and buildStatusServerCaCrtConfigMap in plugins/trainjobstatus.
 
-In the background alone, as `pulumi.com/deletionPropagationPolicy` asks for, the successor could come while the old
-JobSet is there. It has the same name, and Trainer would take its end for the successor's: Build in
-pkg/runtime/framework/plugins/jobset/jobset.go makes none beside it and does not look at its owner.
+A deletion only in the background, as with `pulumi.com/deletionPropagationPolicy`, does not suffice: the replacing job
+could start while the old JobSet exists. Both JobSets have the same name, and Trainer would take the old one's end for
+the new job's: Build in pkg/runtime/framework/plugins/jobset/jobset.go creates no second JobSet, and does not check the
+owner.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ from infra import agreed
 from infra.dynamic import ADDRESS, Props, Provider, plain_props, show
 from infra.objects.api import ApiAddress
 from infra.objects.job_kinds import TRAINJOB
-from infra.objects.patience import UnreachableError, brief
+from infra.objects.retry import UnreachableError, brief
 from infra.run import job_status
 from infra.run.job_api import TrainJobApi
 
-# Another job has taken the name, or none has it.
+# No job has this name, or another job has it.
 OTHERS = (404, 409)
 GONE_S, PAUSE_S = 120.0, 0.5
-"""How long the pods of a deleted job may take to end, in seconds, and between two looks."""
+"""How long the pods of a deleted job may take to end, and the pause between two checks, in seconds."""
 
 
 class EndingProvider(Provider):
@@ -46,7 +47,7 @@ class EndingProvider(Provider):
         return CreateResult(props["uid"], plain_props(props))
 
     def delete(self, _id: str, _props: Props) -> None:
-        """A refusal of the cluster is shown and ends nothing here: the deletion that follows meets it, too."""
+        """Suspend and delete the job. An error is only shown: Pulumi's own deletion follows, and raises it again."""
         if os.environ.get(agreed.DELETE_UNREACHABLE, "").lower() in ("1", "true"):
             return
         namespace, name, uid = (_props[key] for key in ("namespace", "job", "uid"))
@@ -56,11 +57,11 @@ class EndingProvider(Provider):
             end(api)
         except (ApiException, ConfigException, UnreachableError) as error:
             said = brief(error) if isinstance(error, ApiException) else str(error)
-            show(f"{name}: it is deleted without being suspended first: {said}")
+            show(f"{name}: the job cannot be suspended before its deletion: {said}")
 
 
 def end(api: TrainJobApi) -> None:
-    """Suspend and delete this very job where it has not ended; wait until its JobSet and its pods have gone.
+    """Suspend and delete this job if it has not ended; wait until its JobSet and its pods are deleted.
 
     Raises ApiException, UnreachableError.
     """
@@ -68,7 +69,7 @@ def end(api: TrainJobApi) -> None:
     if job is None or job_status.condition(job)[0] in job_status.ENDED:
         return
     api.has_parts()  # learns which pods are its own
-    # With the uid, the server refuses to touch another job of the name.
+    # With the uid, the server refuses to change another job of the same name.
     wanted = {"metadata": {"uid": api.uid}, "spec": {"suspend": True}}
     try:
         api.cluster.patch(TRAINJOB, api.name, wanted, api.namespace)
@@ -80,13 +81,13 @@ def end(api: TrainJobApi) -> None:
     deadline = time.monotonic() + GONE_S
     while api.has_parts():
         if time.monotonic() > deadline:
-            api.show(f"{api.name}: its pods are not gone {GONE_S:.0f} s after its deletion")
+            api.show(f"{api.name}: its pods still exist {GONE_S:.0f} s after its deletion")
             return
         time.sleep(PAUSE_S)
 
 
 class Ending(Resource, module="trainstack", name="TrainJobEnding"):
-    """There as long as its TrainJob; goes first."""
+    """Exists as long as its TrainJob. It is deleted before the TrainJob."""
 
     def __init__(self, name: str, props: dict[str, Any], opts: ResourceOptions) -> None:
         super().__init__(EndingProvider(), name, props, opts)

@@ -1,7 +1,7 @@
-"""Jobs that leave when they have finished, as `runPolicy.ttlSecondsAfterFinished` asks. ADR 32.
+"""Jobs that are deleted after they finished, by `runPolicy.ttlSecondsAfterFinished`. ADR 32.
 
-The training-operator deletes a PyTorchJob itself. A TrainJob has no such field, and the JobSet's is none for it: of a
-TrainJob that has failed, Trainer would make the JobSet again. So `make up` deletes it.
+The training-operator deletes a PyTorchJob itself. A TrainJob has no such field, and the JobSet's field does not help:
+Trainer would create the JobSet of a failed TrainJob again. So `make up` deletes the TrainJob.
 Source: removeFailedCondition in pkg/controller/trainjob_controller.go of Trainer 2.2.0 and 2.3.0.
 """
 
@@ -19,17 +19,14 @@ from infra.config import Stack
 from infra.objects.job_kinds import OF_API, TRAINJOB
 from infra.objects.look import Look
 from infra.objects.manifest import title
-from infra.objects.patience import Patience, UnreachableError, brief
+from infra.objects.retry import Patience, UnreachableError, brief
 from infra.objects.stack_state import StackState
 from infra.run import job_status
 from infra.run.job_api import TrainJobApi
 
 
 def left(stack: Stack, look: Look, held: StackState) -> Mapping[str, Mapping[str, Any]]:
-    """`Kind/namespace/name` -> its run as the state has it, of jobs that have finished and are not there any more.
-
-    Raises UnknownError.
-    """
+    """Finished jobs that no longer exist: `Kind/namespace/name` -> its run in the state. Raises UnknownError."""
     kind, namespace = OF_API[stack.operator.api], stack.cluster.namespace
     found = {}
     for name in _seconds(stack):
@@ -40,10 +37,10 @@ def left(stack: Stack, look: Look, held: StackState) -> Mapping[str, Mapping[str
 
 
 def remove(stack: Stack, runs: Iterable[Mapping[str, Any]], show: Callable[[str], None]) -> None:
-    """Delete each TrainJob of `runs` whose time has come. A line tells which, or why it stays.
+    """Delete each TrainJob of `runs` whose time is over. A line says which, or why it stays.
 
     Parameters:
-        runs: of jobs that may have left, by their properties in the state.
+        runs: properties, in the state, of the runs of jobs that may be deleted.
     """
     address, seconds = addresses.of_stack(stack), _seconds(stack)
     for each in runs:
@@ -56,21 +53,21 @@ def remove(stack: Stack, runs: Iterable[Mapping[str, Any]], show: Callable[[str]
             job = api.job()
             if job and _is_due(job, seconds[name]):
                 api.cluster.delete(TRAINJOB, name, namespace, propagation="Background")
-                show(f"{name}: it has finished, and leaves after {seconds[name]} s")
+                show(f"{name}: the job finished more than {seconds[name]} s ago: deleted")
         except (ApiException, ConfigException, UnreachableError) as error:
             said = brief(error) if isinstance(error, ApiException) else str(error).splitlines()[0]
-            show(f"{name}: it has finished, and is not deleted: {said}")
+            show(f"{name}: the job finished, but cannot be deleted: {said}")
 
 
 def _seconds(stack: Stack) -> dict[str, int]:
-    """Job's name -> how long it stays when it has finished, of those that leave."""
+    """Name of each job with the key -> how long it stays after it finished."""
     policies = {job.name: job.run_policy for job in stack.jobs}
     found = {name: each.ttl_seconds_after_finished for name, each in policies.items()}
     return {name: seconds for name, seconds in found.items() if seconds is not None}
 
 
 def _is_due(job: Mapping[str, Any], seconds: int) -> bool:
-    """Whether `job` has succeeded, and that was `seconds` ago or earlier."""
+    """Whether `job` succeeded at least `seconds` ago."""
     if job_status.condition(dict(job))[0] != job_status.SUCCEEDED:
         return False
     held = [each for each in job["status"]["conditions"] if each["status"] == "True"]

@@ -1,4 +1,4 @@
-"""One job, its pods, their logs and events, as the API server has them."""
+"""One job, its pods, their logs and events, from the API server."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ from infra.objects.informer import ANSWER_S, Informer, Selection, shared
 from infra.objects.job_kinds import JOBSET, PYTORCHJOB, TRAINJOB, JobKind
 from infra.objects.kinds import EVENT, JOB, POD, Kind
 from infra.objects.labels import RUN
-from infra.objects.patience import Patience, T, UnreachableError
+from infra.objects.retry import Patience, T, UnreachableError
 from infra.run import job_status
 from storage.manifests import Manifest
 
 JOB_LABEL = "training.kubeflow.org/job-name"
-# The whole answer, with status 200, for the log of a container that the kubelet has removed: it keeps the last one.
+# The whole answer, with status 200, if the kubelet has deleted a container and its log. It keeps the last container.
 REMOVED = "unable to retrieve container logs for "
-# How long nothing may change before the job is looked at again, in seconds.
+# Without a change, the job is read again after this time, in seconds.
 LOOK_S = 2
-# How long a log is tried for, in seconds: the API server may be there while the kubelet that has the log is not.
+# How long to try to read a log, in seconds: the API server may answer while the kubelet with the log does not.
 LOG_PATIENCE_S = 10
 LAST_LINES = 20
 
 
 class JobGoneError(RuntimeError):
-    """The job is no longer there."""
+    """The job no longer exists."""
 
 
 @dataclass
 class JobApi:
-    """The API as one job needs it. Each call waits for a server that is away, and raises UnreachableError.
+    """The API calls for one job. Each call waits while the server is away, and raises UnreachableError.
 
     Parameters:
-        uid: of the job; another one of its name is not this one.
-        show: gets each line worth showing.
+        uid: of the job. Another job may have its name.
+        show: gets each line for the user.
         kind: of the job.
     """
 
@@ -61,12 +61,12 @@ class JobApi:
 
     @functools.cached_property
     def cluster(self) -> ClusterApi:
-        """It tries nothing again by itself: `patience` does."""
+        """The cluster's API. It does not try again by itself: `patience` does."""
         return ClusterApi.at(self.address, urllib3.Retry(0), ANSWER_S)
 
     def ensure_usable(self) -> None:
-        """Raises ConfigException where the kubeconfig is not there, or lacks the context: no call then waits for it."""
-        self.cluster  # noqa: B018 - makes the client
+        """Raises ConfigException if the kubeconfig or its context is missing, so that no call waits for it."""
+        self.cluster  # noqa: B018 - creates the client
 
     @classmethod
     def of_name(
@@ -77,7 +77,7 @@ class JobApi:
         show: Callable[[str], None],
         kind: JobKind = PYTORCHJOB,
     ) -> tuple[Self, dict[str, Any]] | None:
-        """The API of the job that has this name now, with that job; None when the server says that there is none."""
+        """The job that has this name now, and its API; None if the server says that there is none."""
         api = cls(address, namespace, name, "", show, kind)
         job = api._named()
         if job is None:
@@ -94,7 +94,7 @@ class JobApi:
         show: Callable[[str], None],
         kind: JobKind = PYTORCHJOB,
     ) -> tuple[Self, dict[str, Any]] | None:
-        """As `of_name`, of the newest job that a GitOps engine has made of the job `name`: it has its run's name."""
+        """As `of_name`, for the newest job that a GitOps engine created from the job `name`: it has its run's name."""
         api = cls(address, namespace, name, "", show, kind)
         listed = api._ask(lambda: api.cluster.listed(kind, namespace, labels=RUN))
         known = ((each["metadata"], each["metadata"]["labels"][RUN]) for each in listed)
@@ -105,12 +105,12 @@ class JobApi:
         return cls.of_name(address, namespace, newest["name"], show, kind)
 
     def job(self) -> dict[str, Any] | None:
-        """The job. None when the server says that there is none, or another one has taken its name."""
+        """The job; None if the server says that there is none, or another job has its name."""
         job = self._named()
         return job if job and job["metadata"]["uid"] == self.uid else None
 
     def _named(self) -> dict[str, Any] | None:
-        """The job of this name, whichever it is."""
+        """The job of this name, also if it is another job."""
         try:
             return self._ask(lambda: self.cluster.get(self.kind, self.name, self.namespace))
         except ApiException as error:
@@ -119,10 +119,10 @@ class JobApi:
             raise
 
     def pods(self, *, latest: bool = False) -> list[dict[str, Any]]:
-        """The job's own pods; those of an earlier job of its name are not.
+        """The job's own pods, without pods of an earlier job of its name.
 
         Parameters:
-            latest: as the server has them now; otherwise as it has last told, which may be behind the job.
+            latest: read them from the server now; otherwise from the last watch event, which may be older than the job.
         """
         return [pod for pod in self._pods_with(JOB_LABEL, self.name, latest) if owner(pod) == self.uid]
 
@@ -132,7 +132,7 @@ class JobApi:
         return self._known(self._selection(POD, _by(label), labels=label), value)
 
     def warnings(self) -> list[dict[str, Any]]:
-        """The job's own events of type Warning: why its pods cannot be created."""
+        """The job's own events of type Warning: they say why its pods cannot be created."""
         return self.warnings_about(self.uid)
 
     def warnings_about(self, uid: str) -> list[dict[str, Any]]:
@@ -141,15 +141,15 @@ class JobApi:
 
     @contextmanager
     def following(self) -> Iterator[None]:
-        """Inside, jobs, pods and warnings are what this process keeps up to date for all that it follows."""
+        """Inside the block, jobs, pods and warnings come from watches that all followed jobs of this process share."""
         with ExitStack() as self._shared:
             self._shared.callback(self._informers.clear)
             yield
 
     def observations(self) -> Iterator[dict[str, Any]]:
-        """The job now, whenever it or what else was asked for changes, and every LOOK_S seconds.
+        """The job, after each change of it or of other objects that were asked for, and every LOOK_S seconds.
 
-        Of a job that has left as soon as it had ended, its end. Raises JobGoneError.
+        If the job is deleted as soon as it ended, its last version. Raises JobGoneError.
         """
         selection = self._selection(self.kind, _name)
         while True:
@@ -157,14 +157,14 @@ class JobApi:
             job = known[0] if known else self.job() or self._end(selection)
             if job is None:
                 raise JobGoneError(
-                    f"{self.kind.kind} {self.namespace}/{self.name} was deleted while it was waited for"
+                    f"{self.kind.kind} {self.namespace}/{self.name} was deleted before it ended"
                 )
             yield job
             self._changed.wait(LOOK_S)
             self._changed.clear()
 
     def _end(self, selection: Selection) -> dict[str, Any] | None:
-        """The job as it was when it was deleted, where it had ended by then."""
+        """The last version of a deleted job, if it had ended."""
         job = self._informers[selection, self.name].gone(self.name)
         has_ended = (
             job and job["metadata"]["uid"] == self.uid and job_status.condition(job)[0] in job_status.ENDS
@@ -177,7 +177,7 @@ class JobApi:
         return Selection(self.address, kind, self.namespace, key, labels, fields)
 
     def _known(self, selection: Selection, key: str) -> list[Manifest]:
-        """What the informer of `selection` has under `key`, which wakes `observations` from now on."""
+        """The informer's objects with `key`. From now on, their changes wake `observations`."""
         informer = self._informers.get((selection, key))
         if informer is None:
             informer = self._shared.enter_context(shared(selection))
@@ -188,10 +188,10 @@ class JobApi:
     def last_lines(
         self, pod: str, container: str, previous: bool = False, lines: int = LAST_LINES
     ) -> list[str]:
-        """The end of a container's log; empty where pod or log are gone, or cannot be reached for long.
+        """The end of a container's log; empty if pod or log no longer exist, or cannot be reached for long.
 
         Parameters:
-            previous: the log of the start before the current one, as long as the node has it.
+            previous: read the log of the previous start, if the node still has it.
         """
         starts = (True, False) if previous else (False,)
         return next(filter(None, (self._read_log(pod, container, each, lines) for each in starts)), [])
@@ -208,13 +208,13 @@ class JobApi:
             return []
         if text.startswith(REMOVED) or not text:
             return []
-        # Not splitlines: to it a carriage return ends a line, too.
+        # Not splitlines: it also splits at a carriage return.
         return [last_state(line) for line in text.removesuffix("\n").split("\n")]
 
     def timed_log(self, pod: str, container: str, previous: bool, lines: int, limit_s: float) -> str:
-        """The end of a container's log, each line after its time; empty where the node has removed it.
+        """The end of a container's log, each line after its time; empty if the node has deleted it.
 
-        Raises ApiException, and UnreachableError where neither server nor node have answered for `limit_s` seconds.
+        Raises ApiException, and UnreachableError if neither server nor node answered for `limit_s` seconds.
         """
         options = {"container": container, "previous": previous, "tailLines": lines, "timestamps": True}
         patience = Patience(lambda _: None, limit_s, starting_s=0)
@@ -222,25 +222,25 @@ class JobApi:
         return "" if text.startswith(REMOVED) else text
 
     def log_stream(self, pod: str, container: str, since: str = "") -> Iterator[bytes]:
-        """A container's log as ClusterApi.log_stream gives it; raises whatever breaks the connection."""
+        """A container's log from ClusterApi.log_stream. Raises the error that breaks the connection."""
         return self.cluster.log_stream(pod, self.namespace, container, since)
 
     def _ask(self, call: Callable[[], T]) -> T:
         def renewed() -> T:
             if self.patience.away_since is not None:
-                self.__dict__.pop("cluster", None)  # the kubeconfig may have been written again
+                self.__dict__.pop("cluster", None)  # the kubeconfig may have changed
             return call()
 
         return self.patience.ask(renewed)
 
 
 def last_state(line: str) -> str:
-    """What a terminal shows of a line that carriage returns have written over and over."""
+    """The text that a terminal shows for a line with carriage returns."""
     return next((state for state in reversed(line.split("\r")) if state.strip()), "")
 
 
 def owner(each: dict[str, Any]) -> str:
-    """The uid of what made an object; empty where nothing has."""
+    """The uid of an object's owner; empty if it has none."""
     return next((str(entry["uid"]) for entry in each["metadata"].get("ownerReferences") or []), "")
 
 
@@ -250,7 +250,7 @@ def _name(each: Manifest) -> str:
 
 @functools.cache
 def _by(label: str) -> Callable[[Manifest], str]:
-    """The same function for the same label, as informers are shared by it."""
+    """The same function for the same label: it is part of the key by which informers are shared."""
     return lambda each: str(each["metadata"]["labels"][label])
 
 
@@ -262,26 +262,26 @@ JOBSET_UID = "jobset.sigs.k8s.io/jobset-uid"
 
 
 def api_of(kind: JobKind) -> type[JobApi]:
-    """What finds the pods of jobs of `kind`."""
+    """The class that finds the pods of jobs of `kind`."""
     return TrainJobApi if kind is TRAINJOB else JobApi
 
 
 class TrainJobApi(JobApi):
-    """As JobApi. Pods and events are found through the JobSet, which has the TrainJob's name."""
+    """As JobApi. It finds pods and events by the JobSet, which has the TrainJob's name."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.jobset = ""
 
     def pods(self, *, latest: bool = False) -> list[dict[str, Any]]:
-        """The job's own pods; those of an earlier job of its name are not."""
+        """The job's own pods, without pods of an earlier job of its name."""
         if found := self._pods_of(self.jobset, latest):
             return found
         self.jobset = self._jobset()
         return self._pods_of(self.jobset, latest)
 
     def has_parts(self) -> bool:
-        """Whether its JobSet is there, or a pod of the last one that was."""
+        """Whether its JobSet exists, or a pod of its last JobSet."""
         found = self._jobset()
         self.jobset = found or self.jobset
         return bool(found or self._pods_of(self.jobset, latest=True))
@@ -290,13 +290,13 @@ class TrainJobApi(JobApi):
         return self._pods_with(JOBSET_UID, jobset, latest) if jobset else []
 
     def warnings(self) -> list[dict[str, Any]]:
-        """The events of type Warning of the TrainJob, its JobSet and its Jobs: why pods cannot be created."""
+        """The events of type Warning of the TrainJob, its JobSet and its Jobs. They say why pods cannot be created."""
         jobset = self._jobset()
         makers = [self.uid, *([jobset, *self._jobs_of(jobset)] if jobset else [])]
         return [event for uid in makers for event in self.warnings_about(uid)]
 
     def _jobset(self) -> str:
-        """The uid of the JobSet; empty as long as there is none of this TrainJob's."""
+        """The uid of this TrainJob's JobSet; empty if there is none."""
         try:
             found = self._ask(lambda: self.cluster.get(JOBSET, self.name, self.namespace))
         except ApiException as error:

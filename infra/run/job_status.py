@@ -12,18 +12,18 @@ from infra.objects.job_kinds import PYTORCHJOB
 
 SUCCEEDED, FAILED = ENDS = agreed.SUCCEEDED, agreed.FAILED
 SUSPENDED = agreed.SUSPENDED
-# A TrainJob's word for it.
+# The same condition of a TrainJob.
 COMPLETE = "Complete"
-# A job in one of these conditions has all the pods that it will get.
+# A job in one of these conditions gets no more pods.
 ENDED = {*ENDS, SUSPENDED}
 UNMOUNTED = ("FailedMount", "FailedAttachVolume", "FailedMapVolume")
-"""Reasons of the kubelet's events. It tries again, with pauses of up to two minutes."""
+"""Reasons of the kubelet's events. The kubelet tries again, with pauses of up to two minutes."""
 GIVEN_UP_S: dict[str, float] = {
-    # A waiting container in one of these states never starts by itself.
+    # A container that waits for one of these reasons never starts by itself.
     **dict.fromkeys(
         ("InvalidImageName", "ErrImageNeverPull", "ImageInspectError", "CreateContainerConfigError"), 0
     ),
-    # These are tried again and may pass, a registry's hiccup for example; not for long.
+    # The kubelet tries again, and a short failure, for example of a registry, may end.
     **dict.fromkeys(
         ("ImagePullBackOff", "ErrImagePull", "RegistryUnavailable", "SignatureValidationFailed"), 15
     ),
@@ -31,28 +31,28 @@ GIVEN_UP_S: dict[str, float] = {
     # The kubelet tries at least twice more.
     **dict.fromkeys(UNMOUNTED, 300),
 }
-"""Reason of a pod, a container or an event -> for how long, in seconds, the job is waited for with it.
+"""Reason of a pod, a container or an event -> for how long, in seconds, we wait for the job with it.
 
-Any other is told in its own words, and waited for as long as something changes.
+With any other reason, which is shown unchanged, we wait as long as something changes.
 """
-# What the kernel says about a program for another processor, and containerd about an image without this one's.
+# Messages of the kernel for a program for another processor, and of containerd for an image without this processor's.
 OTHER_PROCESSOR = ("exec format error", "no match for platform")
 WRONG_ARCHITECTURE = "WrongArchitecture"
-# What mount says where nothing on the node can mount this kind: no program for it, or a kernel without it.
+# Messages of mount if the node cannot mount this kind: it lacks the program, or its kernel lacks the support.
 NO_CLIENT = ("/sbin/mount.<type> helper", "unknown filesystem type", "No such device")
 CLIENT = "the node has no client for such volumes; for NFS that is mount.nfs (Debian: nfs-common) and a kernel with NFS"
-# What the kubelet says in between, without the reason.
+# A message of the kubelet between others, without a reason.
 UNSAID = "Unable to attach or mount volumes"
 NOT_YET = ("ContainerCreating", "PodInitializing")
 BACK_OFF = "CrashLoopBackOff"
-"""The reason of a container that has ended: how it has is what matters."""
+"""The reason of a waiting container that has ended before: how it ended says more."""
 KUBELET = "kubelet"
 DISRUPTED = "DisruptionTarget"
-"""The condition of a pod that the scheduler, a drain, a taint or a clean-up ends."""
+"""The condition of a pod that the scheduler, a drain, a taint or a clean-up terminates."""
 PEER_ENDED = "PeerEnded"
-"""Our reason of a replica that has started again when another one had succeeded."""
+"""Our reason for a replica that started again after another replica had succeeded."""
 EVICTED = "Evicted"
-"""The reason of a pod that its kubelet has ended, and of the event about it."""
+"""The reason of a pod that its kubelet terminated, and of the event about it."""
 # Source: emptyDirMessageFmt in pkg/kubelet/eviction/helpers.go of Kubernetes 1.34.
 FULL_VOLUME = re.compile(
     r'EmptyDir volume "(?P<name>[^"]+)" exceeds the limit "(?P<number>\d+)(?P<unit>\w*)"'
@@ -63,19 +63,19 @@ FULL_STORAGE = re.compile(
     r' "?(?P<number>\d+)(?P<unit>\w*)'
 )
 MORE_ROOM = 5
-"""How many times its limit what was full is to have."""
+"""The fix for a full volume or storage: its limit times this number."""
 # Source: NewInvalid in pkg/api/errors/errors.go of k8s.io/apimachinery 0.34.
 INVALID = re.compile(r'Pod "[^"]*" is invalid: ')
 
 
 @dataclass(frozen=True)
 class Trouble:
-    """Why a pod does not run, or is not there.
+    """Why a pod does not run, or does not exist.
 
     Parameters:
-        about: `pod <name>`, or `job <name>` where no pod could be created.
-        reason, message: as Kubernetes words them.
-        hopeless: whether waiting cannot mend it.
+        about: `pod <name>`, or `job <name>` if no pod could be created.
+        reason, message: from Kubernetes.
+        hopeless: whether waiting is useless.
     """
 
     about: str
@@ -85,7 +85,7 @@ class Trouble:
 
     @property
     def limit_s(self) -> float | None:
-        """For how long, in seconds, the job is waited for with it; None for as long as something changes."""
+        """For how long, in seconds, we wait for the job with it; None: as long as something changes."""
         return 0 if self.hopeless else GIVEN_UP_S.get(self.reason)
 
     def __str__(self) -> str:
@@ -93,9 +93,9 @@ class Trouble:
 
 
 def condition(job: dict[str, Any]) -> tuple[str, str]:
-    """Type and message of the condition that holds now; the operator adds them in the order of time.
+    """Type and message of the current condition. The operator adds conditions in the order of time.
 
-    A TrainJob has none while it runs; its Jobs tell whether pods are there.
+    A running TrainJob has none; its Jobs say whether pods exist.
     """
     status, held = job.get("status", {}), agreed.conditions(job)
     for name, words in ((SUCCEEDED, (SUCCEEDED, COMPLETE)), (FAILED, (FAILED,))):
@@ -110,7 +110,7 @@ def condition(job: dict[str, Any]) -> tuple[str, str]:
 
 
 def troubles(pods: Iterable[dict[str, Any]]) -> list[Trouble]:
-    """What keeps pods from running, from their conditions, their own reasons and the states of their containers."""
+    """Why pods do not run, from their conditions, their own reasons and the states of their containers."""
     found = []
     for pod in pods:
         name, status = pod["metadata"]["name"], pod.get("status", {})
@@ -129,7 +129,7 @@ def troubles(pods: Iterable[dict[str, Any]]) -> list[Trouble]:
 
 
 def pod_end(pod: Mapping[str, Any]) -> Trouble | None:
-    """Why a pod as a whole has failed, as its kubelet or a controller words it; None where its containers decided."""
+    """Why a pod as a whole failed, in the words of its kubelet or a controller; None if a container failed."""
     status = pod.get("status", {})
     if status.get("phase") != FAILED or not status.get("reason"):
         return None
@@ -137,14 +137,14 @@ def pod_end(pod: Mapping[str, Any]) -> Trouble | None:
 
 
 def eviction(pod: str, events: Iterable[Mapping[str, Any]]) -> Trouble | None:
-    """Of the pod with this name, which may be gone, from the events of type Warning about it."""
+    """The eviction of this pod, which may no longer exist, from the events of type Warning about it."""
     return next((_pod_failure(pod, each) for each in events if each.get("reason") == EVICTED), None)
 
 
 def counted(evicted: Trouble, number: int, job: Mapping[str, Any]) -> Trouble:
-    """The last of `number` evictions, which count as restarts: hopeless when `job` allows no more of them.
+    """The last of `number` evictions. They count as restarts: hopeless if `job` allows no more restarts.
 
-    The operator counts the restarts of containers alone: it would replace evicted pods until the job's deadline.
+    The operator counts only restarts of containers: it would replace evicted pods until the job's deadline.
     """
     limit = job["spec"].get("runPolicy", {}).get("backoffLimit")
     hopeless = limit is not None and number >= max(limit, 1)
@@ -166,10 +166,10 @@ def _pod_failure(pod: str, said: Mapping[str, Any]) -> Trouble:
 
 
 def stranded(job: Mapping[str, Any], pods: Iterable[Mapping[str, Any]]) -> list[Trouble]:
-    """Of each replica that waits for one that has succeeded, and without which a PyTorchJob cannot end.
+    """Replicas that wait for a replica that has succeeded already, so that the PyTorchJob never ends.
 
-    A master decides alone about its job's end, without one all workers do. Elastic workers go on without others. All
-    pods of a TrainJob start again together.
+    A job ends with its master; without a master, with all workers. Elastic workers run without the others. All pods of
+    a TrainJob restart together.
     """
     spec = job["spec"]
     if "pytorchReplicaSpecs" not in spec or spec.get("elasticPolicy"):
@@ -183,7 +183,7 @@ def stranded(job: Mapping[str, Any], pods: Iterable[Mapping[str, Any]]) -> list[
     if not ended:
         return []
     first = min(ended)
-    message = f"it has started again, and {ended[first]} has ended; this run cannot finish"
+    message = f"it started again after {ended[first]} had ended; this run cannot finish"
     return [
         Trouble(f"pod {each['metadata']['name']}", PEER_ENDED, message, hopeless=True)
         for each in pods
@@ -192,7 +192,7 @@ def stranded(job: Mapping[str, Any], pods: Iterable[Mapping[str, Any]]) -> list[
 
 
 def _started_again(status: Mapping[str, Any]) -> str:
-    """When the pod's replica began its present start; empty where that is its first one, or has not begun."""
+    """When the pod's container started last; empty if this is its first start, or it does not run."""
     for each in status.get("containerStatuses") or []:
         if each["name"] == PYTORCHJOB.container and each.get("restartCount"):
             return str(((each.get("state") or {}).get("running") or {}).get("startedAt") or "")
@@ -200,12 +200,12 @@ def _started_again(status: Mapping[str, Any]) -> str:
 
 
 def containers(status: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What a pod's status says of its containers, those that prepare it first."""
+    """The statuses of a pod's containers, init containers first."""
     return [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]
 
 
 def last_end(status: Mapping[str, Any]) -> object:
-    """When the last of a pod's containers ended; where none had begun, when its kubelet took the pod."""
+    """When the last of a pod's containers ended; if none has ended, when the kubelet accepted the pod."""
     ends = [(each.get("state") or {}).get("terminated") or {} for each in containers(status)]
     return max(
         (str(end["finishedAt"]) for end in ends if end.get("finishedAt")), default=status.get("startTime")
@@ -213,7 +213,7 @@ def last_end(status: Mapping[str, Any]) -> object:
 
 
 def pod_state(pod: dict[str, Any]) -> str:
-    """One or two words: phase, why it has failed or what a container waits for, and how often containers restarted."""
+    """In a few words: phase, why it failed or why a container waits, and how often containers restarted."""
     status = pod.get("status", {})
     phase = "Terminating" if pod["metadata"].get("deletionTimestamp") else status.get("phase") or "Unknown"
     reasons = [((each.get("state") or {}).get("waiting") or {}).get("reason") for each in containers(status)]
@@ -241,12 +241,12 @@ def _container_troubles(pod: str, container: dict[str, Any], has_failed: bool) -
     if times := int(container.get("restartCount", 0)):
         text = f"container {container['name']} restarted {times} times: {ended}"
         return [Trouble(about, reason or "Restarted", text)]
-    # Another pod takes the place of one that has failed: of a TrainJob, and with the policy ExitCode.
+    # With a TrainJob, and with the policy ExitCode, another pod replaces a failed pod.
     return [Trouble(about, FAILED, f"container {container['name']}: {ended}")] if has_failed else []
 
 
 def _end(container: dict[str, Any]) -> dict[str, Any]:
-    """How the container ended, now or before its last start; empty where it has not."""
+    """How the container ended, now or before its last start; empty if it has not."""
     for key in ("state", "lastState"):
         if end := (container.get(key) or {}).get("terminated"):
             return dict(end)
@@ -254,7 +254,7 @@ def _end(container: dict[str, Any]) -> dict[str, Any]:
 
 
 def wrong_architecture(pod: str, container: str) -> Trouble:
-    """The trouble of a container whose image is for another processor than its node's."""
+    """The trouble of a container whose image is for another processor than that of its node."""
     message = f"the image of container {container} is for another processor than the node's"
     return Trouble(f"pod {pod}", WRONG_ARCHITECTURE, message, hopeless=True)
 
@@ -262,7 +262,7 @@ def wrong_architecture(pod: str, container: str) -> Trouble:
 def refusals(name: str, events: Iterable[dict[str, Any]]) -> list[Trouble]:
     """Why pods of job `name` could not be created, from its Warning events: a quota, a policy, a webhook.
 
-    A pod that the API server finds invalid stays so until the job is another one.
+    An invalid pod stays invalid until the job is replaced.
     """
     latest = sorted(events, key=lambda event: str(event.get("lastTimestamp") or event.get("eventTime") or ""))
     found = [Trouble(f"job {name}", each.get("reason", ""), each.get("message", "")) for each in latest[-1:]]
@@ -270,16 +270,16 @@ def refusals(name: str, events: Iterable[dict[str, Any]]) -> list[Trouble]:
 
 
 def wanted_pods(job: dict[str, Any]) -> int:
-    """How many pods the job's replicas come to."""
+    """How many pods the job has with all replicas."""
     if "trainer" in job["spec"]:
         return int(job["spec"]["trainer"]["numNodes"])
     return sum(int(each.get("replicas", 1)) for each in job["spec"]["pytorchReplicaSpecs"].values())
 
 
 def failed_containers(pods: Iterable[dict[str, Any]]) -> list[tuple[str, str, bool]]:
-    """Pod and container of each bad end, and whether its log is that of the `previous` start.
+    """Pod and container of each failure, and whether its log is the log of the `previous` start.
 
-    The first to end badly is to blame: its peers only follow it.
+    The first failure is the cause: the other replicas fail because of it.
     """
     ends = []
     for pod in pods:
@@ -301,7 +301,7 @@ def restarts(pods: Iterable[dict[str, Any]]) -> int:
 
 
 def waits_on_node(pod: dict[str, Any]) -> bool:
-    """Whether a pod is on a node, and none of its containers has been made yet."""
+    """Whether a pod is on a node, and none of its containers was created yet."""
     status = pod.get("status", {})
     states = [(each.get("state") or {}).get("waiting") or {} for each in containers(status)]
     there = bool((pod.get("spec") or {}).get("nodeName")) and status.get("phase") == "Pending"
@@ -309,10 +309,10 @@ def waits_on_node(pod: dict[str, Any]) -> bool:
 
 
 def start_troubles(pod: dict[str, Any], events: Iterable[dict[str, Any]]) -> list[Trouble]:
-    """What keeps a pod on a node from its volumes, network or devices, where its containers wait: one trouble, or none.
+    """Why a pod on a node lacks its volumes, network or devices while its containers wait: one trouble, or none.
 
     Parameters:
-        events: those of type Warning about the pod.
+        events: events of type Warning about the pod.
     """
     failed = [
         each
@@ -332,7 +332,7 @@ def start_troubles(pod: dict[str, Any], events: Iterable[dict[str, Any]]) -> lis
 
 
 def _mount_failure(text: str) -> str:
-    """Of mount's failure what it has printed, else all that the kubelet says, in one line."""
+    """The output of a failed mount, else the kubelet's whole message, in one line."""
     printed = text.partition("\nOutput: ")[2]
     return _one_line(printed or text).rstrip(".")
 

@@ -1,4 +1,4 @@
-"""Shows the log of rank 0 as it is written."""
+"""Shows the log of rank 0 while it is written."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from typing import Any
 from kubernetes.client.exceptions import ApiException
 
 from infra import agreed
-from infra.objects.patience import is_transient
+from infra.objects.retry import is_transient
 from infra.run import job_status
 from infra.run.job_api import LAST_LINES, JobApi, last_state
 from infra.run.metrics import is_progress
 
 TIMED = re.compile(r"(?:(\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d)) )?(.*)", re.DOTALL)
 SHOW_EVERY_S = 5.0
-# A progress bar is one line, shown when it is finished; of one that takes longer its state is shown so often.
+# A progress bar is one line, which is shown when it is finished. A slow one is also shown at this interval, in seconds.
 UNFINISHED_EVERY_S = 60.0
-# How long the end of the log may lag behind the end of the job.
+# How long the end of the log may come after the end of the job.
 LAG_S = 2
-# So many lines of a log are looked through for the exception that torchrun's report is about.
+# How many lines of a log are searched for the exception of torchrun's report.
 KEPT_LINES = 400
 ROOT_CAUSE, FOOTER_LINES = "Root Cause (first observed failure):", 8
 FAILED_RANK = re.compile(r"rank +: (?P<rank>\d+) \(local_rank: (?P<local>\d+)\)")
@@ -37,11 +37,11 @@ OF_RANK = re.compile(r"\[(rank|default)\d+\]:")
 
 @dataclass(frozen=True)
 class LogLine:
-    """A line of a container's log, or what one that is not finished shows so far.
+    """A line of a container's log, or the present text of an unfinished line.
 
     Parameters:
-        at: when it was begun, in RFC 3339; empty for what the kubelet itself says in between.
-        text: its last state, where carriage returns have written over earlier ones.
+        at: when the line began, in RFC 3339; empty for the kubelet's own messages.
+        text: the text after all carriage returns.
     """
 
     at: str
@@ -55,7 +55,7 @@ class LogLine:
 
 
 def log_lines(chunks: Iterable[bytes]) -> Iterator[LogLine]:
-    """The lines of a log that comes in parts, and after each part the line that carriage returns are writing."""
+    """The lines of a log that arrives in parts, and after each part the unfinished line of a progress bar."""
     rest = b""
     for chunk in chunks:
         *whole, rest = (rest + chunk).split(b"\n")
@@ -77,7 +77,7 @@ def _line(text: bytes, is_whole: bool = True) -> LogLine:
 
 
 def failure_lines(lines: Sequence[str]) -> list[str]:
-    """The last LAST_LINES of `lines`; where torchrun ends them, its root cause below the exception of that rank.
+    """The last LAST_LINES of `lines`; after a report of torchrun, its root cause below the exception of that rank.
 
     Sources: format_msg of ChildFailedError in torch/distributed/elastic/multiprocessing/errors, _poll of
     SubprocessContext in multiprocessing/api.py beside it, and _distributed_excepthook of torch 2.6, which puts [rank1]:
@@ -89,16 +89,14 @@ def failure_lines(lines: Sequence[str]) -> list[str]:
         return [*lines[-LAST_LINES:]]
     footer, before = lines[root : root + FOOTER_LINES], lines[:root]
     ends = [place for place, line in enumerate(before) if RANK_FAILED in line]
-    if (
-        ends
-    ):  # what torchrun adds is below, and what an earlier try of its own ended with is above the one before
+    if ends:  # torchrun's addition is below, and the end of its earlier try is above
         before = before[(ends[-2] + 1 if len(ends) > 1 else 0) : ends[-1]]
     exception = _exception(before, found["rank"], found["local"]) or before
     return [*exception[-(LAST_LINES - len(footer)) :], *footer]
 
 
 def _exception(lines: Sequence[str], rank: str, local: str) -> list[str]:
-    """The last that this rank has raised; of lines that do not tell the rank, the first exception."""
+    """The last exception of this rank; if the lines do not name a rank, the first exception."""
     own = [line for line in lines if line.startswith((f"[rank{rank}]:", f"[default{local}]:"))]
     begins = [place for place, line in enumerate(own) if TRACEBACK in line]
     if begins:
@@ -114,16 +112,16 @@ def _exception(lines: Sequence[str], rank: str, local: str) -> list[str]:
 
 
 class LogFollower:
-    """Shows rank 0's log as it is written, steps at most every SHOW_EVERY_S seconds.
+    """Shows rank 0's log while it is written, lines about steps at most every SHOW_EVERY_S seconds.
 
     Parameters:
-        rank0: name of rank 0's pod; what its names begin with where it ends in -, as each start has another name.
-        epochs: of the whole run; None while nobody knows.
+        rank0: name of rank 0's pod; if it ends in -, the beginning of the name: each start has another suffix.
+        epochs: of the whole run; None while unknown.
         told: gets each whole line.
 
     Attributes:
         pod: the name of the latest pod of rank 0.
-        latest: the last lines followed; all that is left of the log once the pod is deleted.
+        latest: the last followed lines. After the pod's deletion nothing else of the log remains.
         last: the last whole line since the container's last start.
         seen: how often the log has grown since then.
     """
@@ -136,7 +134,7 @@ class LogFollower:
         told: Callable[[LogLine], None] = lambda _: None,
     ) -> None:
         self.api, self.rank0, self.pod, self.epochs, self.told = api, rank0, rank0, epochs, told
-        # Set by whoever draws the progress. The first line of an epoch is shown then.
+        # Set if progress is drawn. The first line of an epoch is shown then.
         self.drawn_every = os.environ.get(agreed.DRAWN_EVERY_S)
         self.last_step = ("", float("-inf"))
         self.unfinished_since: float | None = None
@@ -149,14 +147,14 @@ class LogFollower:
         self.seen = 0
 
     def find_pod(self, pods: list[dict[str, Any]]) -> None:
-        """Look for rank 0 among `pods`, whatever its phase."""
+        """Look for rank 0 among `pods`, in any phase."""
         if self.rank0.endswith("-"):
             own = [each for each in pods if each["metadata"]["name"].startswith(self.rank0)]
             latest = max(own, key=lambda each: str(each["metadata"]["creationTimestamp"]), default=None)
             self.pod = latest["metadata"]["name"] if latest else self.pod
 
     def ensure_started(self, pods: list[dict[str, Any]]) -> None:
-        """Follow each start of the container; where its log or the connection has ended before it, go on after that."""
+        """Follow each start of the container. If the log or the connection ends earlier, continue from there."""
         for pod in pods:
             if pod["metadata"]["name"] != self.pod or pod.get("status", {}).get("phase") != "Running":
                 continue
@@ -170,7 +168,7 @@ class LogFollower:
             self.thread.start()
 
     def _runs(self, pod: dict[str, Any]) -> bool:
-        """Whether the container has not ended: the kubelet may end a log that it rotates."""
+        """Whether the container still runs: the kubelet may end a log when it rotates it."""
         states = {each["name"]: each.get("state") or {} for each in job_status.containers(pod["status"])}
         return "running" in states.get(self.api.kind.container, {})
 
@@ -221,11 +219,11 @@ class LogFollower:
         return True
 
     def wait(self) -> None:
-        """Give the end of the log, which lags behind the job's, the time to come."""
+        """Wait for the end of the log, which arrives after the end of the job."""
         if self.thread:
             self.thread.join(timeout=LAG_S)
 
     def finish(self) -> list[str]:
-        """The last lines of the pod's log; empty where it is gone."""
+        """The last lines of the pod's log; empty if it no longer exists."""
         self.wait()
         return self.api.last_lines(self.pod, self.api.kind.container, lines=1000)

@@ -1,4 +1,4 @@
-"""Reads a run's result from what rank 0 prints, or from the file that it keeps beside its model."""
+"""Reads a run's result from rank 0's output, or from the file beside its model."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 NUMBER = r"([+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)"
 EPOCH = re.compile(rf"^(accuracy|loss)={NUMBER}$")
-# The closing line, which a run that resumes at its end prints alone.
+# The last line. A run that resumes at its end prints only this line.
 CLOSING = re.compile(rf"\{{metricName: (accuracy|loss), metricValue: {NUMBER}\}}")
 PROGRESS = re.compile(r"^Train Epoch: \d+ ")
 NAMED = re.compile(rf"(?<![\w.-])([A-Za-z_][\w.-]*)={NUMBER}(?=[\s,;|)\]}}]|$)")
@@ -16,7 +16,7 @@ COUNTED = re.compile(r"\b(epoch|step)s?[ :=#]*(\d+)", re.IGNORECASE)
 
 
 def metrics(lines: Iterable[str]) -> dict[str, float]:
-    """The last accuracy and loss that `lines` tell, after an epoch or at the end."""
+    """The last accuracy and loss in `lines`, after an epoch or at the end."""
     found: dict[str, float] = {}
     for line in lines:
         match = EPOCH.match(line.strip())
@@ -28,7 +28,7 @@ def metrics(lines: Iterable[str]) -> dict[str, float]:
 def journal_metrics(text: str) -> dict[str, float]:
     """The last accuracy and loss in the trainer's metrics.jsonl, with as many digits as the log has.
 
-    A last line cut short by a kill counts for nothing.
+    A last line that a kill cut off is ignored.
     """
     lines = [json.loads(line) for line in text.splitlines() if line.endswith("}")]
     epochs = [line for line in lines if "accuracy" in line]
@@ -38,7 +38,7 @@ def journal_metrics(text: str) -> dict[str, float]:
 
 
 def named(line: str) -> dict[str, float]:
-    """Each `name=number` of `line`, with the `epoch` and the `step` that it tells; empty where it names no other."""
+    """Each `name=number` of `line`, with its `epoch` and `step`; empty if it has no other number."""
     found = {
         name: float(value) for name, value in NAMED.findall(line) if name.lower() not in ("epoch", "step")
     }
@@ -48,7 +48,7 @@ def named(line: str) -> dict[str, float]:
 
 
 def printed_metrics(text: str) -> dict[str, float]:
-    """The last accuracy and loss in printed.jsonl, which a run's record has."""
+    """The last accuracy and loss in printed.jsonl of a run's record."""
     found: dict[str, float] = {}
     for line in text.splitlines():
         if line.endswith("}"):
@@ -57,5 +57,5 @@ def printed_metrics(text: str) -> dict[str, float]:
 
 
 def is_progress(line: str) -> bool:
-    """Whether a line is one of the many about a step, not one about an epoch."""
+    """Whether a line is about a step. There are many of them, unlike lines about an epoch."""
     return PROGRESS.match(line) is not None

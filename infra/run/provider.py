@@ -14,7 +14,7 @@ from infra import agreed
 from infra.dynamic import ADDRESS, Props, Provider, missing, plain_props, show
 from infra.objects.api import ApiAddress
 from infra.objects.job_kinds import NAMES, PYTORCHJOB, JobKind
-from infra.objects.patience import UnreachableError
+from infra.objects.retry import UnreachableError
 from infra.process import CommandError
 from infra.run import job_status
 from infra.run.copy import CopyError, send
@@ -25,23 +25,24 @@ from infra.run.result import epochs_of, metrics_of, record_folder, run_folder
 from infra.run.waiting import FailedBeforeError, Waiting
 
 RESULTS = ("jobStatus", "accuracy", "loss")
-"""What a run tells when it has ended."""
+"""The outputs of an ended run."""
 
 
 class RunProvider(Provider):
-    """Properties: `kubeconfigPath`, `context`, `namespace`, `job`, `uid`, `run`, `rank0`, `suspend`; `kind` of a job
-    that is no PyTorchJob; `queue` of one that waits for Kueue; `ttlSecondsAfterFinished` of one that leaves when it
-    has finished; `ended`, how the run has ended whose job has left; `model`, the file that the run leaves, where it
-    leaves one; and where the run's files are: `models`, a folder of this machine; or `copies`, the folder of this
-    machine for what comes from a volume elsewhere, beside `image`, `claim`, `mountPath` and `user` of a run that leaves
-    a model.
+    """Properties: `kubeconfigPath`, `context`, `namespace`, `job`, `uid`, `run`, `rank0`, `suspend`.
+
+    Only for some jobs: `kind`, if it is not a PyTorchJob; `queue`, if it waits for Kueue; `ttlSecondsAfterFinished`, if
+    it is deleted after it finished; `ended`, the outputs of the run of a deleted job; `model`, if the run leaves one.
+
+    Where the run's files are: `models`, a folder of this machine; or `copies`, this machine's folder for files from a
+    remote volume, with `image`, `claim`, `mountPath` and `user` if the run leaves a model.
     """
 
     replaced_by = ("namespace", "job", "uid", "run")
     taken_over = (*ADDRESS, agreed.TTL)
 
     def create(self, props: Props) -> CreateResult:
-        if ended := props.get("ended"):  # nobody can wait for its job any more
+        if ended := props.get("ended"):  # its job no longer exists
             return CreateResult(props["run"], plain_props(props) | ended)
         api, folder = _job(props), run_folder(props)
         record = Record(api, record_folder(props), props.get("model"), sends=bool(props.get("claim")))
@@ -66,12 +67,12 @@ class RunProvider(Provider):
         return CreateResult(props["run"], plain_props(props) | {"jobStatus": ended} | result)
 
     def read(self, id_: str, props: Props) -> ReadResult:
-        """A run is gone when the server says that its job is, or when the whole cluster is known to be gone.
+        """A run no longer exists if the server says that its job does not, or if the whole cluster provably does not.
 
-        One that has succeeded, and whose job was to leave, stays without it.
+        A succeeded run whose job was to be deleted stays without the job.
 
-        Where the kubeconfig was moved, or its context renamed, nobody can be asked: the update that follows takes the
-        new address over. Raises UnreachableError; the state stays as it is then.
+        If the kubeconfig was moved, or its context renamed, the cluster cannot be asked: the next update writes the new
+        address. Raises UnreachableError; the state stays unchanged then.
         """
         api = _job(props)
         if os.environ.get(agreed.DELETE_UNREACHABLE, "").lower() in ("1", "true"):
@@ -94,9 +95,9 @@ class RunProvider(Provider):
 
 
 def _send(record: Record, props: Props) -> None:
-    """Put the record of a job that has ended on a volume that is elsewhere; a line tells where that fails.
+    """Write the record of an ended job to a remote volume; a line says if that fails.
 
-    A job that leaves no model needs no right to make pods.
+    A job without a model needs no right to create pods.
     """
     if not record.sends or not record.has_ended or not record.adds:
         return
@@ -114,16 +115,16 @@ def _send(record: Record, props: Props) -> None:
     except (CopyError, CommandError, UnreachableError) as error:
         reason = str(error).strip().splitlines()[-1]
         show(
-            f"{props['job']}: its record is in {record_folder(props)} alone, and not on the volume: {reason}"
+            f"{props['job']}: its record is only in {record_folder(props)}: the volume cannot be written: {reason}"
         )
 
 
 def _tell(props: Props) -> None:
-    """Let whoever has started the update know which job had failed before."""
+    """Tell `make up` which job had failed before."""
     if file := os.environ.get(agreed.FAILED_JOBS):
         job = {"namespace": props["namespace"], "name": props["job"], "uid": props["uid"]}
         job["kind"] = _kind(props).resource
-        with open(file, "a") as lines:  # several runs may tell at once: one write each
+        with open(file, "a") as lines:  # several runs may write at the same time: one write each
             lines.write(json.dumps(job) + "\n")
 
 
@@ -138,7 +139,7 @@ def _kind(props: Props) -> JobKind:
 
 
 class Run(Resource, module="trainstack", name="Run"):
-    """Outputs: `jobStatus`, `accuracy`, `loss`. Made anew when the job is another one."""
+    """Outputs: `jobStatus`, `accuracy`, `loss`. Replaced if the job is replaced."""
 
     jobStatus: pulumi.Output[str]  # noqa: N815 - Pulumi finds outputs by their names
     accuracy: pulumi.Output[float | None]

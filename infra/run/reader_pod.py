@@ -1,4 +1,4 @@
-"""A pod that reads a volume which is not on this machine, or writes into a run's folder there, through kubectl."""
+"""A pod that reads a volume of another machine, or writes into a run's folder there, by kubectl."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from typing import IO, Any
 
 from infra.objects.api import ApiAddress
 from infra.objects.labels import MANAGED_BY
-from infra.objects.patience import Patience
 from infra.objects.pod_security import restricted_container
+from infra.objects.retry import Patience
 from infra.process import CommandError, environment, output
 from storage.manifests import Manifest
 
 NAME_PREFIX = "trainstack-reader-"
 READY_WAIT = "180s"
-# The pod ends by itself after so many seconds, should nobody delete it.
+# The pod ends by itself after this time, in seconds, if it is not deleted.
 DEADLINE_S = 600
 MISSING = 66
 FIRST_THERE = (
     f'for file; do if [ -e "$file" ]; then exec cat "$file"; fi; done; echo "no $*" >&2; exit {MISSING}'
 )
-# The folder's files as an archive, with their times. Nothing where there is no such folder, or no tar in the image.
+# The folder's files as an archive, with their times. Empty if there is no such folder, or the image has no tar.
 ARCHIVE = 'cd "$1" 2>/dev/null && command -v tar >/dev/null || exit 0; exec tar -cf - .'
-# Puts the files of an archive, whole ones alone, into the folder of run $2 on the volume $1, unless run.json there is
-# the program's own, as Record.keep judges it. None is newer than the model $3, which tells when the run has ended.
-# Where $4 says so, that model goes to the top of the volume, unless one that is no older is there.
+# Writes the whole files of an archive into the folder of run $2 on the volume $1, unless run.json there is the user
+# program's own, by the rule of Record.keep. Each file gets the time of the model $3, which says when the run ended.
+# With $4 = top, the model is copied to the top of the volume, unless the model there is as new or newer.
 _PUT = """
 umask 002
 mkdir -p "$1/runs/$2"
@@ -50,7 +50,7 @@ if [ "$4" = top ] && [ -n "$3" ] && [ -f "$3" ] && { [ ! -e "$1/$3" ] || [ "$3" 
 fi
 [ -z "$own" ] || { echo "$own" >&2; exit 1; }
 """
-# What kubectl says of an API server that is away for a while.
+# Messages of kubectl while the API server is away.
 AWAY = (
     "refused",
     "reset by peer",
@@ -64,18 +64,18 @@ AWAY = (
 
 
 class ReadError(RuntimeError):
-    """None of the files is on the volume, or a copy from or to it broke off."""
+    """None of the files is on the volume, or a copy from or to it failed."""
 
 
 @dataclass(frozen=True)
 class MountedClaim:
-    """Where a volume can be read.
+    """A claim, and how a pod of ours mounts it.
 
     Parameters:
-        image: any with `sh`, `cat` and `sleep`, and `tar` for whole folders; the trainer's is on the nodes already.
+        image: an image with `sh`, `cat`, `sleep`, and `tar` for whole folders; the nodes have the trainer's already.
         claim: the PersistentVolumeClaim, in `namespace`.
         mount_path: where the pod mounts it.
-        fields: of a pod's spec, that it needs to get to the volume's node and to pull the image.
+        fields: fields of the pod's spec, to reach the volume's node and to pull the image.
         user: id of the pod's user, who is in group 0.
     """
 
@@ -91,7 +91,7 @@ class MountedClaim:
     def from_props(cls, props: dict[str, Any]) -> MountedClaim:
         """From a dynamic resource's properties."""
         place = (props["namespace"], props["image"], props["claim"], props["mountPath"])
-        # `tolerations` alone: what a state of before `pod` holds.
+        # An older state, from before `pod`, has only `tolerations`.
         fields = props.get("pod") or {"tolerations": props.get("tolerations") or []}
         return cls(ApiAddress.from_props(props), *place, fields, int(props.get("user") or 1000))
 
@@ -104,10 +104,10 @@ def manifest(
     node: str = "",
     writes: bool = False,
 ) -> Manifest:
-    """A pod that has the claim, for as long as `command` runs.
+    """A pod that mounts the claim, and runs as long as `command`.
 
     Parameters:
-        node: the only one where it may run; empty for any that the scheduler takes.
+        node: the only node where it may run; empty for any node.
         writes: whether it may change the volume.
     """
     container = {
@@ -146,13 +146,13 @@ def manifest(
 
 
 def _only_on(node: str) -> Manifest:
-    """As DaemonSets do it: the scheduler sees to it that the node has room."""
+    """Affinity to one node, as in DaemonSets: the scheduler checks that the node has room."""
     term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
 
 
 def kubectl(address: ApiAddress) -> list[str]:
-    """The words of a command line that reaches the cluster at `address`."""
+    """The beginning of a kubectl command for the cluster at `address`."""
     where = ["--kubeconfig", address.kubeconfig] if address.kubeconfig else []
     return ["kubectl", *where, *(["--context", address.context] if address.context else [])]
 
@@ -161,16 +161,16 @@ def kubectl(address: ApiAddress) -> list[str]:
 def running(
     volume: MountedClaim, patience: Patience, *, writes: bool = False, ready: str = READY_WAIT
 ) -> Iterator[list[str]]:
-    """The start of a command line that runs a program in the pod, for as long as the block lasts.
+    """The beginning of a command that runs a program in the pod. The pod exists inside the block.
 
     Parameters:
-        writes: whether it may change the volume, and gets what is written to its standard input.
-        ready: for how long the pod is waited for, as kubectl has it.
+        writes: whether it may change the volume; then the program also gets standard input.
+        ready: how long to wait for the pod, in kubectl's format.
     """
     name = f"{NAME_PREFIX}{uuid.uuid4().hex[:8]}"
     command = [*kubectl(volume.address), "--namespace", volume.namespace]
     pod = json.dumps(manifest(name, volume, writes=writes))
-    # `apply`, not `create`: the answer to the first may have been lost.
+    # `apply`, not `create`: the first call may have succeeded although its answer was lost.
     patience.ask(lambda: _kubectl(*command, "apply", "--filename", "-", stdin=pod))
     try:
         condition = ("--for=condition=Ready", f"--timeout={ready}")
@@ -181,7 +181,7 @@ def running(
 
 
 def _kubectl(*command: str, stdin: str | None = None) -> str:
-    """Standard output of kubectl. Raises ConnectionError where the API server is away, else CommandError."""
+    """Standard output of kubectl. Raises ConnectionError if the API server is away, else CommandError."""
     try:
         return output(*command, stdin=stdin)
     except CommandError as error:
@@ -195,10 +195,10 @@ def _raise_if_away(said: str) -> None:
 
 
 def read_first(inside: list[str], files: list[str], target: IO[bytes], patience: Patience) -> None:
-    """Write the content of the first of `files`, paths in the pod, that is there.
+    """Write the content of the first existing file of `files`, which are paths in the pod.
 
     Parameters:
-        inside: what `running` gives.
+        inside: what `running` returns.
 
     Raises ReadError, UnreachableError.
     """
@@ -206,19 +206,19 @@ def read_first(inside: list[str], files: list[str], target: IO[bytes], patience:
 
 
 def read_folder(inside: list[str], folder: str, target: IO[bytes], patience: Patience) -> None:
-    """Write a tar archive of `folder`, a path in the pod; nothing where there is none. As `read_first` otherwise."""
+    """Write a tar archive of `folder`, a path in the pod; nothing if it does not exist. Otherwise as `read_first`."""
     patience.ask(lambda: _in_pod(inside, ARCHIVE, [folder], target))
     target.seek(0)
 
 
 def put(inside: list[str], folder: str, run: str, model: str, archive: bytes, *, on_top: bool) -> None:
-    """Put the files of a tar archive into the folder of `run`, and with `on_top` its model to the volume's top.
+    """Write the files of a tar archive into the folder of `run`, and with `on_top` copy its model to the volume's top.
 
     Raises ReadError.
 
     Parameters:
-        folder: the volume's, in the pod.
-        model: the file that the run leaves; empty where it leaves none.
+        folder: the volume's folder in the pod.
+        model: the run's model file; empty if it has none.
     """
     words = ["sh", "-ec", _PUT, "put", folder, run, model, "top" if on_top else ""]
     done = subprocess.run(
@@ -234,7 +234,7 @@ def put(inside: list[str], folder: str, run: str, model: str, archive: bytes, *,
 
 
 def _in_pod(inside: list[str], script: str, arguments: list[str], target: IO[bytes]) -> None:
-    """Write what `script` prints in the pod. Raises ReadError, and ConnectionError where the API server is away."""
+    """Write the output of `script` in the pod. Raises ReadError, and ConnectionError if the API server is away."""
     target.seek(0)
     target.truncate()
     command = [*inside, "sh", "-c", script, "read", *arguments]

@@ -1,4 +1,4 @@
-"""What whoever follows a job learns of its run, kept in the run's folder, whatever program trains.
+"""The record of a run: the program that follows the job writes it into the run's folder, for any training program.
 
 `run.json`: what ran, when, and how it ended. `printed.jsonl`: each `name=number` that the job's leader printed.
 `timeline.json`: what happened to job and pods. `<replica>.log`: the end of each replica's log.
@@ -30,30 +30,30 @@ from infra.run.replica_logs import LOG_LINES, ReplicaLogs
 from infra.run.timeline import Timeline
 
 MOST_PRINTED = 20_000
-"""Lines of printed.jsonl. Of more, every second one is left out."""
+"""How many lines printed.jsonl may have. Of more, every second line is dropped."""
 KEEP_EVERY_S = 10.0
 DELETED = "Deleted"
-"""How a job ends that somebody deletes, or replaces, before it has ended."""
+"""The outcome of a job that is deleted or replaced before it ended."""
 SENT = "sent"
-"""Key of run.json: whether it was sent to a volume elsewhere, or that was tried."""
+"""Key of run.json: whether we have tried to write the record to a remote volume."""
 NO_CHOICE = ("TRAINER_RUN",)
 INJECTED = ("PET_", "JOB_COMPLETION_INDEX", "KUBEFLOW_TRAINER_SERVER_")
-"""What the names of variables begin with that Trainer v2 sets."""
+"""Beginnings of the names of variables that Trainer v2 sets."""
 
 
 class Record:
     """The record of one run, by one wait for its job.
 
     Parameters:
-        folder: of the run, on this machine; None keeps nothing.
-        model: the file that the run leaves; None where it leaves none, or nobody knows.
-        sends: whether the caller sends the record to a volume elsewhere. One that has its end and was not sent is
-            taken up again: others who follow the job do not send it.
+        folder: of the run, on this machine; None writes nothing.
+        model: the run's model file; None if it has none, or it is unknown.
+        sends: whether the caller sends the record to a remote volume. Then a complete record that was not sent is read
+            and completed again: another program that follows the job does not send it.
 
     Attributes:
-        told: what run.json says; empty as long as nothing was seen.
-        adds: whether there is more to keep than the timeline: not where the record has this job's end already, nor of
-            a job that takes the model of an earlier run.
+        told: the content of run.json; empty until the job is seen.
+        adds: whether to write more than the timeline: not if the record has this job's end already, nor for a job that
+            takes the model of an earlier run.
     """
 
     def __init__(
@@ -74,10 +74,10 @@ class Record:
         self._is_closed = False
 
     def see(self, job: dict[str, Any], pods: list[dict[str, Any]], found: Iterable[object] = ()) -> None:
-        """Take what `job` and `pods` tell now, and the logs of containers that have ended since.
+        """Add the state of `job` and `pods`, and the logs of containers that have ended since the last call.
 
         Parameters:
-            found: what keeps pods from running.
+            found: why pods do not run.
         """
         self.timeline.see(job, pods)
         if self.folder is None:
@@ -95,7 +95,7 @@ class Record:
             self._due = time.monotonic() + KEEP_EVERY_S
 
     def follow(self, line: LogLine) -> None:
-        """Take a line that the job's leader has just printed."""
+        """Add a line that the job's leader has just printed."""
         with self._lock:
             self._followed.append(line)
         self._take(line)
@@ -112,46 +112,45 @@ class Record:
                 self._printed = dict([*ordered[:-1:2], ordered[-1]])
 
     def close(self, pods: list[dict[str, Any]], outcome: str = "") -> None:
-        """Take what is left of the logs of `pods`, keep everything, and let a run that has succeeded have its model on
-        top.
+        """Read the rest of the logs of `pods`, write everything, and copy a succeeded run's model to the volume's top.
 
         Parameters:
-            outcome: how the job has ended, where it could not say so itself.
+            outcome: how the job ended, if the job itself cannot say it.
         """
         if self.told and self.adds:
             self.logs.read(pods, is_last=True)
             if outcome:
                 self.told |= {"outcome": outcome, "end": _now()}
         if self.folder and self.model and self.adds and self.has_succeeded:
-            with self._told("its model is not put at the top of the volume"):
+            with self._told("its model cannot be copied to the top of the volume"):
                 place(self.folder, self.model)
         self._is_closed = True
         self.keep()
 
     @property
     def has_ended(self) -> bool:
-        """Whether the job itself has said how it has ended."""
+        """Whether the job itself has said how it ended."""
         return self.told.get("outcome") in job_status.ENDS
 
     @property
     def has_succeeded(self) -> bool:
-        """Whether the job's end is known, and a good one."""
+        """Whether the job is known to have succeeded."""
         return bool(self.told.get("outcome") == job_status.SUCCEEDED)
 
     def keep(self) -> None:
-        """Write into the run's folder what is new. A line tells where that fails: the training goes on."""
+        """Write new content into the run's folder. A line says if that fails: the training continues."""
         if self.folder is None or not self.told:
             return
-        with self._told("its record is not kept"):
+        with self._told("its record cannot be written"):
             files = self.files()
             if self.adds and (len(files) > 2 or self.told.get("end")):
                 _ensure_folder(self.folder)
             if not self.folder.is_dir():
                 return
             if agreed.RECORD in files and not _is_ours(self.folder / agreed.RECORD):
-                self._say(f"its record is not kept: {self.folder / agreed.RECORD} is the program's own")
+                self._say(f"its record is not written: {self.folder / agreed.RECORD} belongs to your program")
                 return
-            # Never newer than the run's own files: those tell when the run has ended.
+            # Never newer than the run's own files: their time says when the run ended.
             own = [each for each in self.folder.iterdir() if not agreed.is_of_record(each.name)]
             latest = max((each.stat().st_mtime for each in own), default=None)
             for name, content in files.items():
@@ -161,9 +160,9 @@ class Record:
                     self._written[name] = content
 
     def files(self) -> dict[str, bytes]:
-        """The record's files, by their names; where there is nothing to add, the timeline alone.
+        """The record's files, by their names; only the timeline if there is nothing to add.
 
-        An end stands there when all has been done that belongs to it: nobody looks at such a run again.
+        The end is written last, after all other work for the run: a run with an end is not read again.
         """
         timeline = {agreed.TIMELINE: f"{json.dumps(self.timeline.entries(), indent=1)}\n".encode()}
         if not self.told or not self.adds:
@@ -180,7 +179,7 @@ class Record:
         }
 
     def _begin(self, job: Mapping[str, Any]) -> None:
-        """Take up what is there: of an earlier wait, or of an earlier job that has made the same run."""
+        """Read the existing record: of an earlier wait, or of an earlier job with the same run."""
         assert self.folder
         before = read(self.folder)
         with suppress(OSError):
@@ -241,7 +240,7 @@ class Record:
 
     @contextmanager
     def _told(self, what: str) -> Iterator[None]:
-        """An OSError inside becomes a sentence that says `what` it means."""
+        """Show an OSError inside the block as a sentence that begins with `what`."""
         try:
             yield
         except OSError as error:
@@ -255,7 +254,7 @@ class Record:
 
 
 def read(folder: Path) -> dict[str, Any]:
-    """What run.json of a run's folder says; empty where there is none, or one that is not ours."""
+    """The content of our run.json in a run's folder; empty if there is none, or it is not ours."""
     try:
         found = json.loads((folder / agreed.RECORD).read_text())
     except (OSError, ValueError):
@@ -264,15 +263,15 @@ def read(folder: Path) -> dict[str, Any]:
 
 
 def has_end(told: Mapping[str, Any], uid: str) -> bool:
-    """Whether what run.json says has the end of the job with this uid."""
+    """Whether the content of run.json has the end of the job with this uid."""
     return bool(told.get("uid") == uid and told.get("end"))
 
 
 def configuration(job: Mapping[str, Any], pods: Iterable[Mapping[str, Any]], kind: JobKind) -> dict[str, Any]:
-    """What the replicas run, and how many there are; empty where neither job nor pods tell.
+    """Program and number of the replicas; empty if neither job nor pods say it.
 
-    A TrainJob alone tells of neither image nor environment.
-    A variable from a Secret is told by its place: its value is never read.
+    A TrainJob without its pods says neither image nor environment. A variable from a Secret is written as the name of
+    that Secret: its value is never read.
     """
     spec = job["spec"]
     templates = [each.get("template") or {} for each in (spec.get("pytorchReplicaSpecs") or {}).values()]
@@ -318,7 +317,7 @@ def _processes(job: Mapping[str, Any]) -> int | None:
 
 
 def leader(job: Mapping[str, Any], name: str, kind: JobKind) -> str:
-    """What the name of rank 0's pod begins with."""
+    """The beginning of the name of rank 0's pod."""
     if kind is TRAINJOB:
         return f"{name}-{kind.container}-0-0-"
     has_master = "Master" in (job["spec"].get("pytorchReplicaSpecs") or {})
@@ -326,9 +325,9 @@ def leader(job: Mapping[str, Any], name: str, kind: JobKind) -> str:
 
 
 def place(folder: Path, model: str) -> None:
-    """Put the model of the run in `folder` at the top of its volume, unless one is there that is no older.
+    """Copy the model of the run in `folder` to the top of its volume, unless the model there is as new or newer.
 
-    Our trainer has done so itself. Raises OSError.
+    Our trainer does this itself. Raises OSError.
     """
     own, top = folder / model, folder.parent.parent / model
     if not own.is_file() or (top.exists() and top.stat().st_mtime >= own.stat().st_mtime):
@@ -342,7 +341,7 @@ def _is_ours(file: Path) -> bool:
 
 
 def _ensure_folder(folder: Path) -> None:
-    """Make the folder of a run, and runs/, so that pods may write there as they may in the volume's own folder."""
+    """Create the folder of a run, and runs/. Pods get the same right to write as in the volume's own folder."""
     volume = folder.parent.parent
     volume.mkdir(parents=True, exist_ok=True)
     known = volume.stat()
@@ -353,7 +352,7 @@ def _ensure_folder(folder: Path) -> None:
         try:
             os.chown(each, known.st_uid, known.st_gid)
             each.chmod(known.st_mode & 0o777 | 0o070)
-        except PermissionError:  # the volume's folder is of another user, who is not to be kept out
+        except PermissionError:  # the volume's folder belongs to another user, who must be able to write, too
             each.chmod(0o777)
 
 

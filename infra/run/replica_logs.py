@@ -1,4 +1,4 @@
-"""The logs of a job's replicas: the end of each, over all its starts, and how each start has ended."""
+"""The logs of a job's replicas: the end of each log, over all starts, and how each start ended."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from typing import Any
 from kubernetes.client.exceptions import ApiException
 
 from infra.objects.job_kinds import TRAINJOB
-from infra.objects.patience import FORBIDDEN, UnreachableError, brief
+from infra.objects.retry import FORBIDDEN, UnreachableError, brief
 from infra.run import job_status
 from infra.run.job_api import LOG_PATIENCE_S, JobApi
 from infra.run.log_follower import LogLine, log_lines
 
 LOG_BYTES = 256 * 1024
-"""How much of a replica's log is kept: the end."""
+"""How many bytes of a replica's log are kept: the last ones."""
 LOG_LINES = 2000
-"""How many lines of one start's log are read for that."""
+"""How many lines of one start's log are read."""
 HEAD = "== "
-"""Before each line of ours; a container's own lines begin with a time."""
+"""Begins each line of ours. A container's own lines begin with a time."""
 CUT = f"{HEAD}earlier lines are not kept ==\n"
 MOST_SILENT = 3
-"""Nodes that do not answer before no further log is read: each may take a minute."""
+"""After so many nodes that do not answer, no further log is read: each may take a minute."""
 GENERATED = re.compile(r"-[a-z0-9]{5}$")
-"""What JobSet adds to the name of each start's pod."""
+"""The suffix that JobSet adds to the name of each start's pod."""
 
 
 @dataclass(frozen=True)
 class _Start:
-    """A start of a container. `previous`: whether another one came after it. `end`: how it ended; empty for not yet."""
+    """A start of a container. `previous`: whether a later start exists. `end`: how it ended; empty if it runs."""
 
     container: str
     number: int
@@ -45,8 +45,8 @@ class ReplicaLogs:
 
     Parameters:
         told: gets the name of a pod and each line of its log.
-        followed: what of a pod's log was followed as it was written; nothing of most.
-        say: gets a sentence where a log cannot be read.
+        followed: returns the lines of a pod's log that were followed; empty for most pods.
+        say: gets a sentence if a log cannot be read.
     """
 
     def __init__(
@@ -62,19 +62,19 @@ class ReplicaLogs:
         self._silent: set[str] = set()
 
     def replica(self, pod: str) -> str:
-        """The name of a pod's replica: it has another pod for each start under JobSet."""
+        """The name of a pod's replica. With JobSet, a replica has another pod for each start."""
         return GENERATED.sub("", pod) if self.api.kind is TRAINJOB else pod
 
     def add(self, replica: str, text: str) -> None:
-        """Add what an earlier wait has kept of a replica's log."""
+        """Add the log of a replica that an earlier wait has written."""
         parts = re.split(rf"(?m)^(?={HEAD}pod )", text)
         self.starts[replica] = {part.partition("\n")[0]: part.partition("\n")[2] for part in parts if part}
 
     def read(self, pods: list[dict[str, Any]], *, is_last: bool = False) -> None:
-        """Read what of `pods` has ended, or is about to, since the last time.
+        """Read the logs of containers of `pods` that have ended since the last call, or are about to end.
 
         Parameters:
-            is_last: whether nobody reads again: also what runs is read, and what could not be read before.
+            is_last: whether this is the last call: then also read running containers, and logs that failed before.
         """
         if is_last:
             self._silent.clear()
@@ -119,7 +119,7 @@ class ReplicaLogs:
             is_away = True
         except ApiException as error:
             if error.status == FORBIDDEN:
-                self.say(f"the logs of its pods are not kept: {brief(error)}")
+                self.say(f"the logs of its pods cannot be read: {brief(error)}")
         if is_away and not is_last:
             return False
         lines = [*log_lines([text.encode()])] if text else []
@@ -137,16 +137,16 @@ class ReplicaLogs:
         return True
 
     def _is_away(self, node: str) -> bool:
-        """Whether nobody asks for logs of this node: a server that was given up has none either."""
+        """Whether to skip this node's logs, because the node or the API server does not answer."""
         given_up = self.api.patience.away_since is not None
         return given_up or node in self._silent or len(self._silent) >= MOST_SILENT
 
 
 def _before(lines: list[LogLine], followed: list[LogLine], begun: object) -> list[LogLine]:
-    """What of `followed` the node has no longer: it rotates a log, or has deleted the pod.
+    """The lines of `followed` that the node no longer has, because it rotated the log or deleted the pod.
 
     Parameters:
-        begun: when the start began, to a second; nothing is known without it.
+        begun: when the start began, to a second; without it, no lines.
     """
     if not begun:
         return []

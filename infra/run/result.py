@@ -9,7 +9,7 @@ from pathlib import Path
 
 from infra import agreed, paths
 from infra.dynamic import Props
-from infra.objects.patience import Patience, UnreachableError
+from infra.objects.retry import Patience, UnreachableError
 from infra.process import CommandError
 from infra.run.log_follower import LogFollower
 from infra.run.metrics import journal_metrics, metrics, printed_metrics
@@ -19,10 +19,10 @@ METRICS, CONFIG = "metrics.jsonl", "config.json"
 
 
 def metrics_of(follower: LogFollower, props: Props, show: Callable[[str], None]) -> dict[str, float | None]:
-    """Accuracy and loss of the run that `props` name; None where its program told none.
+    """Accuracy and loss of the run that `props` name; None if its program printed none.
 
-    The log goes with its pod, by `cleanPodPolicy: All` for example; the files stay as long as the volume. A job that
-    takes a finished run prints nothing.
+    The log is deleted with its pod, for example by `cleanPodPolicy: All`; the files stay as long as the volume. A job
+    that takes a finished run prints no metrics.
     """
     found = metrics(follower.finish())
     if not found:
@@ -33,19 +33,19 @@ def metrics_of(follower: LogFollower, props: Props, show: Callable[[str], None])
 
 
 def run_folder(props: Props) -> Path | None:
-    """The folder of the run that `props` name; None where it is not on this machine."""
+    """The folder of the run that `props` name; None if it is not on this machine."""
     models = props.get("models")
     return paths.resolved(models) / "runs" / props["run"] if models else None
 
 
 def record_folder(props: Props) -> Path | None:
-    """Where the record of the run that `props` name is on this machine, wherever the volume is."""
+    """This machine's folder for the record of the run that `props` name, also for a remote volume."""
     models = props.get("models") or props.get("copies")
     return paths.resolved(models) / "runs" / props["run"] if models else None
 
 
 def epochs_of(folder: Path | None) -> int | None:
-    """How many epochs the run of this folder is to take; None where nobody knows."""
+    """The number of epochs of the run in this folder; None if unknown."""
     if folder is None:
         return None
     try:
@@ -56,7 +56,7 @@ def epochs_of(folder: Path | None) -> int | None:
 
 
 def _kept(props: Props, show: Callable[[str], None]) -> str:
-    """The run's metrics.jsonl, else what its record has of what it printed; empty where there is neither."""
+    """The run's metrics.jsonl, else printed.jsonl of its record; empty if there is neither."""
     names = (METRICS, agreed.PRINTED)
     if folder := run_folder(props):
         there = [folder / name for name in names if (folder / name).exists()]
@@ -70,7 +70,7 @@ def _kept(props: Props, show: Callable[[str], None]) -> str:
             with running(MountedClaim.from_props(props), patience) as inside:
                 read_first(inside, files, file, patience)
         except (ReadError, CommandError, UnreachableError) as error:
-            show(f"{props['job']}: no metrics in the log, and none on the volume: {error}")
+            show(f"{props['job']}: no metrics in the log or on the volume: {error}")
             return ""
         file.seek(0)
         return file.read().decode(errors="replace")

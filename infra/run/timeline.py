@@ -1,4 +1,4 @@
-"""What happened to a job and its pods, and when, as the API server told it while the job was waited for."""
+"""The events of a job and its pods, with their times, from the API server while we wait for the job."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from typing import Any
 from infra.run import job_status
 
 Entry = tuple[str, str, str]
-"""When, in RFC 3339; about what; what happened."""
+"""The time in RFC 3339, the object, and what happened."""
 
 
 class Timeline:
-    """Entries gathered from the objects as they were seen: pods go, and a container keeps only its last end."""
+    """Entries from each version of the objects: pods are deleted, and a container keeps only its last end."""
 
     def __init__(self) -> None:
         self.found: set[Entry] = set()
 
     def see(self, job: Mapping[str, Any], pods: Iterable[Mapping[str, Any]]) -> None:
-        """Take what `job` and `pods` tell now."""
+        """Add the state of `job` and `pods`."""
         name = f"job {job['metadata'].get('name', '')}".strip()
         for condition in (job.get("status") or {}).get("conditions") or []:
-            # One that no longer holds keeps the time at which it began: the operator says not when it ended.
+            # A condition that no longer holds keeps the time of its begin: the operator does not say when it ended.
             if condition.get("status") == "True":
                 self._add(condition.get("lastTransitionTime"), name, condition.get("type"))
         self._progress(name, (job.get("status") or {}).get("trainerStatus") or {})
@@ -35,12 +35,12 @@ class Timeline:
         return sorted(self.found)
 
     def add(self, text: str) -> None:
-        """Add what an earlier wait has left; a broken file tells nothing."""
+        """Add the entries of an earlier wait. A broken file is ignored."""
         with suppress(ValueError, TypeError):
             self.found |= {(at, about, what) for at, about, what in json.loads(text)}
 
     def _progress(self, name: str, told: Mapping[str, Any]) -> None:
-        """Each tenth of a TrainJob, as its program reported it first."""
+        """Add each tenth of a TrainJob's progress once, when its program first reports it."""
         if (percentage := told.get("progressPercentage")) is None:
             return
         what = f"{percentage // 10 * 10} % done"

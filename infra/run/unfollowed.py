@@ -1,6 +1,7 @@
-"""Keeps what is left of jobs that nobody has followed to their end.
+"""Saves the records of jobs that nobody followed to their end.
 
-Before an update, or a destruction: a `make up` may have been interrupted, and the job's pods go with it.
+This runs before an update or a destruction, which may delete the jobs' pods: an earlier `make up` may have been
+interrupted.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from infra.config import Stack
 from infra.config.sweep_trials import FOLDER, MODEL_DIR
 from infra.objects.api import ApiAddress
 from infra.objects.job_kinds import NAMES
-from infra.objects.patience import Patience, UnreachableError, brief
+from infra.objects.retry import Patience, UnreachableError, brief
 from infra.run import record
 from infra.run.job_api import api_of
 from infra.run.record import Record
@@ -26,12 +27,12 @@ Job = Mapping[str, str]
 
 
 def keep(stack: Stack, jobs: Iterable[Job], show: Callable[[str], None]) -> None:
-    """Complete the record of each of `jobs` that lacks its end, as far as the cluster has it still.
+    """Complete each record of `jobs` without an end, as far as the cluster still has the data.
 
-    A sentence says what cannot be had. Where every record has its end, the cluster is not asked.
+    A sentence says which data are missing. If every record has its end, the cluster is not asked.
 
     Parameters:
-        jobs: the stack's, as infra.objects.stack_state has them.
+        jobs: the stack's jobs, from infra.objects.stack_state.
     """
     models, address = paths.models(stack.name), addresses.of_stack(stack)
     for each in jobs:
@@ -42,9 +43,9 @@ def keep(stack: Stack, jobs: Iterable[Job], show: Callable[[str], None]) -> None
         try:
             _keep(stack, each, address, places, show)
         except ApiException as error:
-            show(f"{each['name']}: its logs are not kept: {brief(error)}")
+            show(f"{each['name']}: its logs cannot be saved: {brief(error)}")
         except (ConfigException, UnreachableError) as error:
-            show(f"{each['name']}: its logs are not kept: {str(error).splitlines()[0]}")
+            show(f"{each['name']}: its logs cannot be saved: {str(error).splitlines()[0]}")
             return
 
 

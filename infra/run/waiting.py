@@ -12,28 +12,28 @@ from kubernetes.client.exceptions import ApiException
 
 from infra import agreed
 from infra.objects.job_kinds import LOCAL_QUEUE
-from infra.objects.patience import is_transient
+from infra.objects.retry import is_transient
 from infra.run import job_status
 from infra.run.job_api import JobApi, JobGoneError
 from infra.run.job_status import Trouble
 from infra.run.log_follower import KEPT_LINES, SHOW_EVERY_S, LogFollower, failure_lines
 from infra.run.record import DELETED, Record
 
-# The longest time without a line of log, a report, a changed pod or a changed condition. An epoch of MNIST takes one
-# slow core two minutes; a large image may take the kubelet twenty to pull.
+# The longest time without a line of log, a report, a changed pod or a changed condition. On one slow core an epoch of
+# MNIST takes two minutes; the kubelet may need twenty minutes to pull a large image.
 NO_PROGRESS_S = 1800
 RUNBOOK = "docs/runbooks/stuck-job.md"
 NOT_FOUND = 404
-# As os.environ says it, and _env_error in torch/distributed/rendezvous.py.
+# The messages of os.environ, and of _env_error in torch/distributed/rendezvous.py.
 NO_TORCHRUN = re.compile(
     r"KeyError: '((?:(?:LOCAL|GROUP)_)?(?:RANK|WORLD_SIZE)|MASTER_(?:ADDR|PORT))'"
     r"|environment variable (\w+) expected, but not set"
 )
 TORCHRUN = "docs/own-project.md#a-script-for-torchrun"
 RAN_BEFORE = (job_status.PEER_ENDED, job_status.EVICTED)
-"""Reasons of pods whose replicas have said something."""
+"""Reasons of pods whose replicas have a log."""
 MOST_READ = 3
-"""Bad ends whose logs are read: a node that is away takes 10 s for each."""
+"""How many failed containers' logs are read: each takes 10 s if its node is away."""
 
 
 class RunFailedError(RuntimeError):
@@ -41,7 +41,7 @@ class RunFailedError(RuntimeError):
 
 
 class FailedBeforeError(RunFailedError):
-    """The job had failed before anybody waited for it here."""
+    """The job had failed before this wait began."""
 
 
 class NoProgressError(RunFailedError):
@@ -49,19 +49,19 @@ class NoProgressError(RunFailedError):
 
 
 class Waiting:
-    """One wait: what was seen last, and since when.
+    """One wait: the last state, and when it began.
 
     Parameters:
-        rank0: the pod whose log shows the progress; ends in - where Kubernetes adds to the name.
-        epochs: of the whole run; None while nobody knows.
+        rank0: the pod whose log shows the progress; ends in - if Kubernetes adds a suffix to the name.
+        epochs: of the whole run; None while unknown.
         suspended: whether the stack file asks for a suspended job.
-        queue: that of Kueue's in which the job waits suspended, for as long as it takes; empty where it has none.
-        record: of the job's run; None keeps nothing.
+        queue: the Kueue queue in which the job waits suspended, without a time limit; empty if it has none.
+        record: of the job's run; None writes nothing.
 
     Attributes:
-        names: uid -> name of each pod seen, those included that are gone.
-        evicted: uid of a pod -> its eviction, in the order in which they were seen.
-        pods: as they were seen last.
+        names: uid -> name of each pod seen, also of deleted pods.
+        evicted: uid of a pod -> its eviction, in the order in which we saw them.
+        pods: their last state.
     """
 
     def __init__(
@@ -88,9 +88,9 @@ class Waiting:
         self.last_change = time.monotonic()
 
     def until_end(self) -> str:
-        """Wait for the end of the job; the condition that ended it, Succeeded or Suspended.
+        """Wait for the end of the job. Returns the condition that ended it, Succeeded or Suspended.
 
-        Raises RunFailedError within seconds of a failure, FailedBeforeError where it has failed already,
+        Raises RunFailedError within seconds of a failure, FailedBeforeError if it had failed before,
         NoProgressError, JobGoneError, UnreachableError.
         """
         outcome = ""
@@ -108,7 +108,7 @@ class Waiting:
         raise AssertionError("the job's observations do not end")
 
     def _look(self, job: dict[str, Any], is_first: bool) -> str:
-        """The condition that has ended the job; empty where none has. Raises as `until_end` does."""
+        """The condition that ended the job; empty if it has not ended. Raises as `until_end` does."""
         now, message = job_status.condition(job)
         self.pods = pods = self.api.pods(latest=now in job_status.ENDS)
         self.follower.find_pod(pods)
@@ -141,7 +141,7 @@ class Waiting:
         return found + (queue_troubles(self.api, self.queue) if self._is_queued(job) else [])
 
     def _evictions(self, job: dict[str, Any], pods: list[dict[str, Any]]) -> list[Trouble]:
-        """Of the pods that are there, and the last one: the operator replaces an evicted pod within a second."""
+        """Evictions of existing pods, and the last eviction: the operator replaces an evicted pod within a second."""
         there = {pod["metadata"]["uid"]: pod for pod in pods}
         self.names |= {uid: pod["metadata"]["name"] for uid, pod in there.items()}
         for uid, name in self.names.items():
@@ -163,7 +163,7 @@ class Waiting:
         return bool(self.queue) and job_status.condition(job)[0] == job_status.SUSPENDED
 
     def _wrong_architecture(self, pods: list[dict[str, Any]]) -> list[Trouble]:
-        """From the log of the container that ended badly; each of its ends is read until there is a log."""
+        """Look in the log of the failed container. It is read after each failure until there is a log."""
         end = next(iter(job_status.failed_containers(pods)), None)
         if end is None or (end, job_status.restarts(pods)) == self.end_read:
             return []
@@ -186,7 +186,7 @@ class Waiting:
             self.shown = line
 
     def _show_progress(self, job: dict[str, Any]) -> None:
-        """Show how far the job says that it is, as seldom as the log's steps."""
+        """Show the progress that the job reports, as seldom as the log's lines about steps."""
         said = agreed.progress(job)
         if said in ("", self.shown_progress) or time.monotonic() - self.progress_at < SHOW_EVERY_S:
             return
@@ -200,7 +200,7 @@ class Waiting:
         self.shown_pods = states
 
     def _give_up(self, found: list[Trouble], pods: list[dict[str, Any]]) -> None:
-        """Raises RunFailedError for a pod that will not start, or that cannot end."""
+        """Raises RunFailedError for a pod that will never start or never end."""
         now = time.monotonic()
         lasting = [(each, each.limit_s) for each in found if each.limit_s is not None]
         self.trouble_since = {each.about: self.trouble_since.get(each.about, now) for each, _ in lasting}
@@ -210,7 +210,7 @@ class Waiting:
                 raise RunFailedError("\n".join([f"{self._title} cannot run: {each}", *lines, self._again]))
 
     def _ensure_progress(self, job: dict[str, Any], pods: list[dict[str, Any]], found: list[Trouble]) -> None:
-        """Raises NoProgressError. A queue may be long: a job that it can admit makes none before that."""
+        """Raises NoProgressError. A job that waits in a working queue needs no progress: the queue may be long."""
         known = job.get("status", {})
         states = [each.get("status") for each in pods]
         counts = known.get("replicaStatuses") or known.get("jobsStatus")
@@ -223,27 +223,27 @@ class Waiting:
             minutes = NO_PROGRESS_S // 60
             raise NoProgressError(
                 f"{self._title}: no progress for {minutes} minutes: {reason}\n"
-                f"  It is left as it is. What to look at: {RUNBOOK}\n{self._again}"
+                f"  The job stays unchanged. {RUNBOOK} says where to look.\n{self._again}"
             )
 
     def _failure(self, message: str, pods: list[dict[str, Any]], found: list[Trouble]) -> str:
-        """What the operator says, what was found, the failing container, its last lines, how to try again.
+        """The operator's message, the troubles, the failed container's last lines, and how to try again.
 
-        The operator deletes the pods of a job that has failed for good; then the followed lines of rank 0 have to do.
+        The operator deletes the pods of a failed job. Then the followed lines of rank 0 are shown.
         """
         troubles = [f"  {each}" for each in found]
         lines = self._last_lines(pods)
         return "\n".join([f"{self._title} failed: {message}", *troubles, *lines, self._again])
 
     def _last_lines(self, pods: list[dict[str, Any]]) -> list[str]:
-        """Of the first bad end that has left any, else of rank 0; a sentence where no line is left."""
+        """The last lines of the first failed container that has a log, else of rank 0; a sentence if there are none."""
         rank0 = (self.follower.pod, self.api.kind.container, False)
         for pod, container, previous in [*job_status.failed_containers(pods)[:MOST_READ], rank0]:
             if lines := self.api.last_lines(pod, container, previous, KEPT_LINES):
                 return _titled(pod, container, lines)
         if self.follower.latest:
             return _titled(*rank0[:2], self.follower.latest)
-        return ["  no line of its log is left: its pods are gone, and nobody followed it while they ran"]
+        return ["  its log is lost: its pods were deleted, and nobody followed the job while they ran"]
 
     @property
     def _title(self) -> str:
@@ -251,10 +251,10 @@ class Waiting:
 
     @property
     def _again(self) -> str:
+        delete = f"kubectl -n {self.api.namespace} delete {self.api.kind.kind.lower()} {self.api.name}"
         return (
-            "  fix: correct the cause; a changed job is replaced by the next `pulumi up`. To try the same job again: "
-            f"kubectl -n {self.api.namespace} delete {self.api.kind.kind.lower()} {self.api.name}, then `make up` (one "
-            "that has failed, `make up` deletes itself)"
+            "  fix: correct the cause, then `make up`: it replaces a changed job and a failed job. "
+            f"To restart an unchanged job that has not failed, first {delete}"
         )
 
 
@@ -270,15 +270,15 @@ def _titled(pod: str, container: str, lines: Iterable[str]) -> list[str]:
 
 
 def queue_troubles(api: JobApi, queue: str) -> list[Trouble]:
-    """A trouble where the LocalQueue is missing, so that nobody admits the job; none where that cannot be asked."""
+    """A trouble if the LocalQueue is missing, so that the job is never admitted; none if the server cannot be asked."""
     if has_queue(api, queue):
         return []
-    message = f"namespace {api.namespace} has no LocalQueue of this name, so nobody admits the job"
+    message = f"namespace {api.namespace} has no LocalQueue of this name, so the job is never admitted"
     return [Trouble(f"queue {queue}", "NoSuchQueue", message)]
 
 
 def has_queue(api: JobApi, queue: str) -> bool:
-    """Whether the job's namespace has this LocalQueue. True also where this user may not look, or no server answers."""
+    """Whether the job's namespace has this LocalQueue. Also True if the user may not read it, or no server answers."""
     try:
         version = api.cluster.preferred_version(LOCAL_QUEUE.group)
         api.cluster.get(replace(LOCAL_QUEUE, version=version), queue, api.namespace)

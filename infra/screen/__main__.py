@@ -1,6 +1,6 @@
-"""`python -m infra.screen`: draws on the terminal of standard error what standard input tells, one JSON object a line.
+"""`python -m infra.screen`: draws the events of standard input, one JSON object a line, on standard error's terminal.
 
-Ends with its input. It has a session of its own: Ctrl-C is for whoever feeds it.
+It ends with its input. It has its own session: Ctrl-C is for the program that writes the events.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ class Foot:
         )
 
     def draw(self, lines: Sequence[str], rows: Sequence[Text], width: int, height: int) -> None:
-        """Show `lines` for good, and `rows` below them in place of the earlier ones.
+        """Show `lines` permanently, and `rows` below them instead of the earlier rows.
 
         Parameters:
-            width, height: of the terminal now; a narrower one has broken the earlier rows in several.
+            width, height: of the terminal now; a narrower terminal has broken the earlier rows into several.
         """
         shown = rows[: max(height - 1, 0)]
         text = "".join(f"{line}\n" for line in [*lines, *(self._styled(row) for row in shown)])
@@ -58,7 +58,7 @@ class Foot:
         self.drawn = [row.cell_len for row in shown]
 
     def end(self, width: int) -> None:
-        """Take the rows away and give the cursor back."""
+        """Erase the rows and show the cursor again."""
         self.stream.write(f"{self._back(width)}{SHOW}")
         self.stream.flush()
         self.drawn = []

@@ -1,4 +1,4 @@
-"""The live view as rows of text: each narrower than the terminal, all of them together lower."""
+"""The live view as rows of text that fit the terminal's width and height."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GOOD, BAD = ("Running", "Succeeded"), ("Failed", "Unknown", "Backoff", "BackOff"
 def rows(view: View, now: float, width: int, height: int) -> list[Text]:
     """The rows at `now`, in seconds since 1970, for a terminal of `width` columns and `height` rows.
 
-    Where they are too many, pods are left out first, then jobs that have ended, then the last of the others.
+    If there are too many rows, pods are dropped first, then ended jobs, then the last of the other jobs.
     """
     room = max(height - 1, 0)
     found = [*_phases(view, now), *_objects(view, now)]
@@ -31,7 +31,7 @@ def rows(view: View, now: float, width: int, height: int) -> list[Text]:
 
 
 def _jobs(jobs: Mapping[str, Job], room: int, width: int) -> list[Text]:
-    """The rows of all jobs, at most `room` of them where that can be; of jobs without a row their number."""
+    """The rows of all jobs, if possible at most `room` rows; then the number of the jobs without rows."""
     under_way = {name: job for name, job in jobs.items() if not job.has_ended}
     for shown, pods in (
         *((jobs, most) for most in (MOST_PODS, FEW_PODS, 0)),
@@ -99,7 +99,7 @@ def _job(name: str, job: Job, most_pods: int, width: int) -> Iterator[Text]:
 
 
 def _bar(job: Job, width: int) -> Text:
-    """How far the epoch is."""
+    """The progress of the epoch."""
     part = min(job.done / job.total, 1.0)
     before = f"     epoch {job.epoch}{f'/{job.epochs}' if job.epochs else ''} "
     after = f" {part:4.0%}"
@@ -111,7 +111,7 @@ def _bar(job: Job, width: int) -> Text:
 
 
 def _drawn(before: str, part: float, after: str, width: int) -> Text:
-    """A bar between texts. A narrow terminal gets a short one: the numbers tell more."""
+    """A bar between texts. A narrow terminal gets a short bar: the numbers say more."""
     bar = min(max(width - 1 - len(before) - len(after), SHORTEST_BAR), BAR)
     full = round(part * bar)
     row = Text(before).append("━" * full, style="green").append("─" * (bar - full), style="dim")
@@ -119,7 +119,7 @@ def _drawn(before: str, part: float, after: str, width: int) -> Text:
 
 
 def _result(job: Job) -> Text:
-    """Loss of the last step, while there are steps, and what the last epoch has come to on the test images."""
+    """Loss of the last step during an epoch, and the last epoch's result on the test images."""
     row = Text("     ")
     if job.is_training:
         row.append(f"loss {job.step_loss}")

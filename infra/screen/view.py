@@ -1,4 +1,4 @@
-"""What the live view knows, from the events of toolchain and program. Pure: the clock comes with the call."""
+"""The state of the live view, from the events of toolchain and program. It reads no clock: calls pass the time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NOT_TRAINING = (*ENDED, "Suspended")
 
 @dataclass
 class Running:
-    """A phase or a resource that is under way. `usual`: seconds that it took the last time."""
+    """A running phase or resource. `usual`: seconds that it took the last time."""
 
     name: str
     since: float
@@ -26,10 +26,10 @@ class Job:
     """One training.
 
     Parameters:
-        percentage, report: how far the job's own report says that it is, and the same in words.
-        seen: when and at how many images of the run it last was, for its pace.
+        percentage, report: progress from the job's own report, as a number and in words.
+        seen: time and number of the run's images at the last event, for its pace.
         step_loss: on the training images of the last step.
-        tested: the epoch that accuracy and loss, on the test images, are of.
+        tested: the epoch of accuracy and loss on the test images.
     """
 
     condition: str = ""
@@ -49,21 +49,21 @@ class Job:
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing more comes of it."""
+        """Whether the job has ended."""
         return self.condition.startswith(ENDED)
 
     @property
     def is_training(self) -> bool:
-        """Whether it has told how far it is, and can get further. The last lines of its log may come after its end."""
+        """Whether its progress is known, and it has not ended. The last lines of its log may come after its end."""
         return bool(self.total) and not self.condition.startswith(NOT_TRAINING)
 
     @property
     def shows_report(self) -> bool:
-        """Whether its own report is all that tells how far it is."""
+        """Whether only its own report says its progress."""
         return bool(self.report) and not self.total and not self.condition.startswith(NOT_TRAINING)
 
     def left_s(self) -> float | None:
-        """Seconds until the end of the run, of the epoch where nobody knows how many there are; None without a pace."""
+        """Seconds until the end of the run, or of the epoch if their number is unknown; None without a pace."""
         if not self.pace or not self.total:
             return None
         whole_epochs = max((self.epochs or self.epoch) - self.epoch, 0)
@@ -72,7 +72,7 @@ class Job:
 
 @dataclass
 class View:
-    """All that is drawn. An event of an unknown kind changes nothing: it is for a later release."""
+    """The drawn state. An event of an unknown kind, from a later release, changes nothing."""
 
     phases: dict[str, Running] = field(default_factory=dict)
     objects: dict[str, Running] = field(default_factory=dict)
@@ -80,7 +80,7 @@ class View:
     jobs: dict[str, Job] = field(default_factory=dict)
 
     def apply(self, event: Event, now: float) -> None:
-        """Take an event that comes at `now`, in seconds since 1970."""
+        """Apply an event at the time `now`, in seconds since 1970."""
         match event.get("is"):
             case "began":
                 since, usual = float(event.get("since") or now), event.get("usual")

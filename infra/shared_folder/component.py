@@ -1,4 +1,4 @@
-"""The dynamic resource that stands for a folder which several nodes have been seen to share."""
+"""The dynamic resource for a folder that several nodes share, as a probe has shown."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from infra.dynamic import ADDRESS, Props, Provider, changed, plain_props, show
 from infra.job import helper_pods
 from infra.job.context import context
 from infra.job.run_id import run_id
-from infra.objects.patience import brief
+from infra.objects.retry import brief
 from infra.run.reader_pod import MountedClaim
 from infra.shared_folder.probe import NotSharedError, Placement, Probe
 
 
 class SharedFolderError(RuntimeError):
-    """The nodes do not share the folder. The text is complete: it needs no traceback around it."""
+    """The nodes do not share the folder. The text is complete: it needs no traceback."""
 
 
 class SharedFolderProvider(Provider):
-    """Nodes that have been seen to share a folder.
+    """Nodes that share a folder, as a probe has shown.
 
     Properties: `kubeconfigPath`, `context`, `namespace`, `image`, `claim`, `mountPath`, `pod`, `placements`, `file`,
-    `path`; and those whose change repeats the look: `instance` of the cluster, `runs`, and a node beside `nodes`.
+    `path`. The probe is repeated after a change of `instance` (the cluster) or `runs`, and for a node not in `nodes`.
     """
 
     updated_by = ("instance", "path", "namespace", "claim", "runs", "placements")
@@ -57,26 +57,26 @@ class SharedFolderProvider(Provider):
 
 
 def looked_at(props: Props) -> Props:
-    """What the state keeps: `nodes` are those that were looked at, and no other. Raises SharedFolderError."""
+    """Run the probe. Returns the properties for the state; `nodes` are the probed nodes. Raises SharedFolderError."""
     placements = [Placement.from_props(each) for each in props["placements"]]
     try:
         nodes = Probe(MountedClaim.from_props(props), placements, show).run()
     except NotSharedError as error:
         raise SharedFolderError(refusal(props, str(error))) from None
     except ApiException as error:
-        raise SharedFolderError(refusal(props, f"the cluster lets nobody look: {brief(error)}")) from None
+        raise SharedFolderError(refusal(props, f"the cluster refuses the check: {brief(error)}")) from None
     return plain_props(props) | {"nodes": nodes}
 
 
 def refusal(props: Props, found: str) -> str:
-    """The error, in the form of those of the configuration. `found`: what the probe says."""
-    allowed = f"where all nodes see one folder in {props['path']}: {found}. No job was started"
-    fix = "mount the same file system there on each node; or name the one that has the folder: `node: …` instead"
+    """The error, in the form of a configuration error. `found`: the result of the probe."""
+    allowed = f"true if all nodes have one folder in {props['path']}: {found}. No job was started"
+    fix = "mount the same file system there on each node; or name the node that has the folder: `node: NAME` instead"
     return paragraph(props["file"], "trainstack:storage.shared", "true", allowed, fix)
 
 
 class SharedFolder(Resource, module="trainstack", name="SharedFolder"):
-    """A folder that all nodes see. Output: `nodes`, those that have been looked at."""
+    """A folder that all nodes see. Output: `nodes`, the probed nodes."""
 
     nodes: pulumi.Output[list[str]]
 
@@ -84,7 +84,7 @@ class SharedFolder(Resource, module="trainstack", name="SharedFolder"):
         super().__init__(SharedFolderProvider(), name, props, opts)
 
 
-def provide(
+def register(
     stack: Stack,
     cluster: Cluster,
     image: pulumi.Output[str],
@@ -92,13 +92,13 @@ def provide(
     nodes: Mapping[str, Taints],
     depends_on: list[pulumi.Resource],
 ) -> list[pulumi.Resource]:
-    """Look from each node before a job starts; what the jobs have to wait for. Nothing where no folder is shared.
+    """Check the folder from each node before a job starts. Returns the check, for which jobs wait; empty if not shared.
 
     Parameters:
         image: the trainer image's reference, by digest.
-        datasets: job's name -> what it trains on.
-        nodes: name -> taints of each node that is known now; none of kind's, which come and go with their cluster.
-        depends_on: what pods that mount the folder wait for.
+        datasets: job's name -> its data set.
+        nodes: name -> taints of each known node; empty for kind, whose nodes live as long as their cluster.
+        depends_on: the resources for which pods that mount the folder wait.
     """
     if not stack.storage.shared or stack.storage.kind is not StorageKind.HOST_PATH:
         return []

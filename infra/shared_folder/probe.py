@@ -1,6 +1,6 @@
-"""Has pods look at the folder on several nodes, and says on which of them it is another one.
+"""Checks with pods on several nodes whether all nodes have the same folder.
 
-One pod writes a file there, the others wait for it.
+One pod writes a file there, the others wait for the file.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from infra.config.job import JobConfig
 from infra.objects.cluster_api import ClusterApi
 from infra.objects.kinds import NODE, POD
 from infra.objects.manifest import Manifest
-from infra.objects.patience import Patience
+from infra.objects.retry import Patience
 from infra.run import reader_pod
 from infra.run.reader_pod import DEADLINE_S, NAME_PREFIX, MountedClaim
 
@@ -30,10 +30,10 @@ ANSWER_S = 30
 CONFLICT = 409
 SEEN, NOT_SEEN = 0, 1
 SEEN_S = 30
-"""How long a reader looks for the file, in seconds: a network file system may show it to other nodes later."""
+"""How long a reader waits for the file, in seconds: a network file system may show it to other nodes later."""
 LEAVE_S = 10
 """How long the writer may take to remove its file, in seconds."""
-# The file goes with the pod. A shell waits for a program in the foreground before it hears that it is to end.
+# The file is deleted with the pod. `sleep` runs in the background: a shell handles a signal only between commands.
 _WRITE = """
 trap 'rm -f "$1"' EXIT
 trap 'kill $! || true; exit 0' TERM
@@ -45,16 +45,16 @@ Done = Callable[[Manifest], bool]
 
 
 class NotSharedError(RuntimeError):
-    """Some nodes see another folder, or could not tell."""
+    """Some nodes have another folder, or gave no answer."""
 
 
 @dataclass
 class Probe:
-    """One look at the folder of `volume`.
+    """One check of the folder of `volume`.
 
     Parameters:
-        placements: of the jobs whose pods are to share it.
-        show: gets each line worth showing.
+        placements: of the jobs whose pods share the folder.
+        show: gets each line for the user.
         limit_s: how long the pods of one round may take, in seconds; most of it is pulling the image.
     """
 
@@ -69,11 +69,11 @@ class Probe:
         self._patience = Patience(self.show)
 
     def run(self) -> list[str]:
-        """Names of the nodes that were looked at, all that the jobs' pods may come to. Raises NotSharedError."""
+        """Check all nodes on which the jobs' pods may run. Returns their names. Raises NotSharedError."""
         nodes = reached(self._patience.ask(lambda: self._api.listed(NODE)), self.placements)
         if len(nodes) < 2:
             return nodes
-        self.show(f"looking whether {len(nodes)} nodes see one folder: {', '.join(nodes)}")
+        self.show(f"checking whether {len(nodes)} nodes have the same folder: {', '.join(nodes)}")
         try:
             self._look(nodes)
         finally:
@@ -87,21 +87,22 @@ class Probe:
         name, file = f"{NAME_PREFIX}{mark}", f"{FILE_PREFIX}{mark}"
         wrote = self._follow({first: writer(f"{name}-0", self.volume, first, file)}, _is_ready)[first]
         if not _is_ready(wrote):
-            raise NotSharedError(f"node {first} cannot tell: {_why_not(wrote)}")
+            raise NotSharedError(f"node {first} gave no answer: {_why_not(wrote)}")
         readers = {
             node: reader(f"{name}-{place}", self.volume, node, file)
             for place, node in enumerate(others, start=1)
         }
         read = self._follow(readers, _has_ended)
         other = [node for node, pod in read.items() if _exit_code(pod) == NOT_SEEN]
-        found = [f"another folder than on node {first} is there on {_listed(other)}"] if other else []
+        have = "have" if len(other) > 1 else "has"
+        found = [f"{_listed(other)} {have} another folder than node {first}"] if other else []
         silent = {node: pod for node, pod in read.items() if _exit_code(pod) not in (SEEN, NOT_SEEN)}
-        found += [f"node {node} cannot tell: {_why_not(pod)}" for node, pod in silent.items()]
+        found += [f"node {node} gave no answer: {_why_not(pod)}" for node, pod in silent.items()]
         if found:
             raise NotSharedError("; ".join(found))
 
     def _follow(self, wanted: dict[str, Manifest], done: Done) -> dict[str, Manifest]:
-        """Node -> its pod, when all are done, have ended, or the time is over."""
+        """Node -> its pod, when all pods are done or have ended, or the time is over."""
         for pod in wanted.values():
             self._create(pod)
         names = {pod["metadata"]["name"]: node for node, pod in wanted.items()}
@@ -127,20 +128,20 @@ class Probe:
 
 
 def writer(name: str, volume: MountedClaim, node: str, file: str) -> Manifest:
-    """Writes `file` in the volume's folder, is ready when it is there, and removes it when it is deleted."""
+    """A pod that writes `file` in the volume's folder, is ready once the file exists, and deletes it at its end."""
     path = f"{volume.mount_path}/{file}"
     command = ["sh", "-ec", _WRITE, "write", path, str(DEADLINE_S)]
     pod = reader_pod.manifest(name, volume, command, node=node, writes=True)
     pod["spec"]["terminationGracePeriodSeconds"] = LEAVE_S
     (container,) = pod["spec"]["containers"]
-    # What it could not do is told in its status.
+    # Its status says what failed.
     container["terminationMessagePolicy"] = "FallbackToLogsOnError"
     container["readinessProbe"] = {"exec": {"command": ["test", "-e", path]}, "periodSeconds": 1}
     return pod
 
 
 def reader(name: str, volume: MountedClaim, node: str, file: str) -> Manifest:
-    """Ends with 0 when it has seen `file`, and with 1 when it has not for SEEN_S seconds."""
+    """A pod that ends with 0 when it sees `file`, and with 1 if it does not see it within SEEN_S seconds."""
     command = ["sh", "-ec", _READ, "read", f"{volume.mount_path}/{file}", str(SEEN_S)]
     return reader_pod.manifest(name, volume, command, node=node)
 
@@ -151,18 +152,18 @@ def _is_ready(pod: Manifest) -> bool:
 
 
 def _has_ended(pod: Manifest) -> bool:
-    """Also one that somebody has deleted."""
+    """Whether the pod has ended, or is being deleted."""
     return not pod or pod["status"]["phase"] in ("Succeeded", "Failed")
 
 
 def _exit_code(pod: Manifest) -> int | None:
-    """None where the pod has not run to its end."""
+    """The exit code; None if the pod has not run to its end."""
     ended = next(_states(pod, "terminated"), None)
     return ended["exitCode"] if ended else None
 
 
 def _why_not(pod: Manifest) -> str:
-    """Why a pod has not done its work."""
+    """Why a pod did not do its work."""
     if not pod:
         return "its pod was deleted"
     if ended := next(_states(pod, "terminated"), None):
@@ -189,8 +190,8 @@ class Placement:
     """The constraints that decide on which nodes the pods of a job may run.
 
     Parameters:
-        labels: those that its nodes have (`nodeSelector`).
-        tolerations: of its pods, as the API has them. An affinity is not asked: it can only leave nodes out.
+        labels: the labels of its nodes (`nodeSelector`).
+        tolerations: of its pods, in the API's form. Affinity is ignored: it can only exclude nodes.
     """
 
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -215,7 +216,7 @@ class Placement:
         }
 
     def takes(self, node: Mapping[str, Any]) -> bool:
-        """Whether pods may come to `node`, as the API has it."""
+        """Whether pods may run on `node`, an object of the API."""
         labels = node["metadata"].get("labels") or {}
         return self.labels.items() <= labels.items() and is_taken(
             node["spec"].get("taints") or [], self.tolerations
@@ -223,10 +224,10 @@ class Placement:
 
 
 def reached(nodes: Sequence[Mapping[str, Any]], placements: Sequence[Placement]) -> list[str]:
-    """Names of those that take pods of one of the jobs now; cordoned ones, and those that are not ready, take none.
+    """Names of the nodes that accept pods of one of the jobs now. Cordoned and unready nodes accept none.
 
     Parameters:
-        nodes: as the API has them.
+        nodes: objects of the API.
     """
     return sorted(
         node["metadata"]["name"]

@@ -1,4 +1,4 @@
-"""What a stack file asks a search for, as `make sweep` takes it."""
+"""The search that a stack file describes, as data for `make sweep`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DIGITS = 16
 
 
 def search_section(stack: Stack) -> SweepConfig:
-    """The section `sweep`. Raises ConfigError where the stack has none."""
+    """The section `sweep`. Raises ConfigError if the stack has none."""
     if stack.sweep is None:
         fix = "write `trainstack:sweep: {options: {training.lr: [0.01, 0.1]}}`: docs/sweep.md"
         raise ConfigError(
@@ -81,9 +81,9 @@ def study(stack: Stack) -> dict[str, Any]:
 
 
 def identity(stack: Stack) -> str:
-    """A hash of all that trials have in common whose results are compared: training, image, data, options, objective.
+    """A hash of all that comparable trials have in common: training, image, data, options, objective.
 
-    A search may go on with more trials, more of them at once, with pruning or without. Raises DataError.
+    A search may continue with more trials, more trials at once, and with or without pruning. Raises DataError.
     """
     sweep = search_section(stack)
     common, chosen = _common(stack)
@@ -98,7 +98,7 @@ def identity(stack: Stack) -> str:
 
 
 def _common(stack: Stack) -> tuple[JobConfig, Dataset | None]:
-    """The job without what its trials differ in, and the data set that all of them train on."""
+    """The job without the options in which its trials differ, and the data set of all trials."""
     sweep = search_section(stack)
     section = template_with(stack.jobs[0], dict.fromkeys([*sweep.options, *_replaced(sweep)]))
     common = made_from(section, stack.file, {}, "sweep")
@@ -106,21 +106,21 @@ def _common(stack: Stack) -> tuple[JobConfig, Dataset | None]:
 
 
 def _epochs(stack: Stack) -> int | str | None:
-    """How many epochs a trial has, or the option that says it; None where that is the trainer's own choice."""
+    """The epochs of a trial, or the option with their number; None if the trainer decides."""
     if EPOCHS in search_section(stack).options:
         return EPOCHS
     return epochs(*_common(stack))
 
 
 def ensure_same(stack: Stack, begun: str) -> None:
-    """Raises ConfigError where trials of `stack` cannot be compared with those of the search under way, and DataError.
+    """Raises ConfigError if trials of `stack` cannot be compared with the trials of the running search, and DataError.
 
     Parameters:
-        begun: its identity, as it began.
+        begun: the identity of the search at its start.
     """
     if identity(stack) != begun:
-        allowed = "options, objective, training, image and data set as the search under way began with them"
-        fix = "undo the edit of stack file, image or data; or end the search (Ctrl-C) and give sweep.name another name"
+        allowed = "the options, objective, training, image and data set with which the running search began"
+        fix = "undo the edit of stack file, image or data; or end the search (Ctrl-C) and change sweep.name"
         raise ConfigError(paragraph(stack.file, key_of(("sweep",)), "(another search)", allowed, fix))
 
 

@@ -1,8 +1,8 @@
 """`python -m infra.sweep.study`: one exchange with the study of a search, which Optuna keeps in a file on the volume.
 
-Standard input has what was observed, standard output what to do now, both as JSON. All that lasts is in the file: what
-a process that was killed has done counts, and the next one does the rest. It runs in an environment of its own, which
-has Optuna and nothing of the program's.
+Standard input has the observations, standard output the next steps, both as JSON. All lasting data are in the file: the
+work of a killed process counts, and the next process does the rest. It runs in its own environment, with Optuna and
+without the program's packages.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from optuna.trial import FrozenTrial, TrialState
 # TORN is on a proposal that is no trial: a kill has torn it, or a trial with its values runs.
 IDENTITY, RUN, TORN = "identity", "run", "torn"
 MOST_ASKED = 10
-"""So many proposals in a row whose values run already: the others are left for a later exchange."""
+"""After so many proposals in a row whose values run already, a later exchange proposes the rest."""
 # As many finished trials as make a median; Optuna's own default is 5.
 MEDIAN_OF = 3
 DIGITS = 4
-"""Significant digits of a proposal: a stack file is read by people."""
+"""Significant digits of a proposal: people read stack files."""
 
 
 class _HeldAlready(JournalFileOpenLock):
@@ -42,15 +42,15 @@ class _HeldAlready(JournalFileOpenLock):
 
 
 class AnotherSearchError(Exception):
-    """The study of this name is of other options, or of another training."""
+    """The study of this name has other options, or another training."""
 
 
 class UnreadableError(Exception):
-    """The study's file holds what is no journal of Optuna's."""
+    """The study's file is not an Optuna journal."""
 
 
 def exchange(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Write down what was observed, judge what is under way, and propose what is missing.
+    """Save the observations, judge the running trials, and propose the missing trials.
 
     Parameters:
         request: `journal`, the study's file; `identity`, what its trials have in common; `direction`; `options`, by key
@@ -108,7 +108,7 @@ def _seed(given: int, trials: int) -> int:
 
 
 def _cut_torn_line(file: Path) -> None:
-    """Drop what a kill left of a line: Optuna would write the next one behind it, and then refuse the file."""
+    """Remove a line that a kill cut off: Optuna would write the next line behind it, and then refuse the file."""
     if not file.exists():
         return
     with file.open("r+b") as opened:
@@ -133,7 +133,7 @@ def _distribution(asked: Mapping[str, Any]) -> BaseDistribution:
 
 
 def _write_down(study: optuna.Study, observed: Mapping[str, Any]) -> None:
-    """What was observed of one trial. What is known of it already changes nothing."""
+    """Save the observations of one trial. Known observations change nothing."""
     frozen = next(each for each in _trials(study) if each.number == observed["number"])
     if frozen.state != TrialState.RUNNING:
         return
@@ -150,7 +150,7 @@ def _write_down(study: optuna.Study, observed: Mapping[str, Any]) -> None:
 
 
 def _judge(study: optuna.Study, number: int, epochs: int | str | None) -> None:
-    """Give a running trial up where it is poor. After its last epoch there is nothing to be saved by that."""
+    """Prune a poor running trial. After its last epoch, that would save nothing."""
     frozen = next(each for each in _trials(study) if each.number == number)
     if frozen.state != TrialState.RUNNING or frozen.last_step is None:
         return
@@ -159,7 +159,7 @@ def _judge(study: optuna.Study, number: int, epochs: int | str | None) -> None:
 
 
 def _epochs(study: optuna.Study, trial: FrozenTrial, told: int | str | None) -> int:
-    """How many epochs `trial` has. Where nobody says it, as many as the longest of the complete ones."""
+    """The epochs of `trial`. If unknown, the epochs of the longest complete trial."""
     if isinstance(told, str):
         return int(trial.params[told])
     complete = [each.last_step or 0 for each in _trials(study) if each.state == TrialState.COMPLETE]
@@ -173,9 +173,9 @@ def _wants_more(study: optuna.Study, request: Mapping[str, Any]) -> bool:
 
 
 def _propose(study: optuna.Study, space: Mapping[str, BaseDistribution]) -> bool:
-    """Ask for a trial; False where each proposal runs already, and nothing else is to be had now.
+    """Ask for a trial; False if each proposal runs already.
 
-    One with the values of a trial that has ended ends as that one has, and nothing is trained again.
+    A proposal with the values of an ended trial gets that trial's end, and is not trained again.
     """
     known = _known(study)
     if sum(each.state == TrialState.RUNNING for each in known) >= _size(space):
@@ -195,14 +195,14 @@ def _propose(study: optuna.Study, space: Mapping[str, BaseDistribution]) -> bool
 
 
 def _known(study: optuna.Study) -> list[FrozenTrial]:
-    """The trials; of several with the same values the complete one first, then the one that runs."""
+    """The trials. Of trials with the same values, a complete trial counts first, then a running one."""
     order = (TrialState.COMPLETE, TrialState.RUNNING)
     whole = [each for each in _trials(study) if TORN not in each.user_attrs]
     return sorted(whole, key=lambda each: order.index(each.state) if each.state in order else len(order))
 
 
 def _size(space: Mapping[str, BaseDistribution]) -> float:
-    """How many different trials there may be."""
+    """The number of possible different trials."""
     size = 1.0
     for each in space.values():
         if isinstance(each, CategoricalDistribution):
@@ -233,7 +233,7 @@ def _drop(study: optuna.Study, proposed: FrozenTrial) -> None:
 
 
 def _values(trial: FrozenTrial, space: Mapping[str, BaseDistribution]) -> dict[str, float]:
-    """The values of a trial as a stack file has them: rounded, and within their range."""
+    """The values of a trial for a stack file: rounded, and within their range."""
     return {key: _rounded(trial.params[key], space[key]) for key in sorted(trial.params)}
 
 
@@ -245,7 +245,7 @@ def _rounded(value: float, distribution: BaseDistribution) -> float:
 
 
 def _last(trial: FrozenTrial) -> float | None:
-    """The result, or what is known so far; of a failed trial Optuna keeps none."""
+    """The result, or the last known value; None for a failed trial, of which Optuna keeps none."""
     value: float | None = trial.intermediate_values.get(trial.last_step, trial.value)
     return value
 

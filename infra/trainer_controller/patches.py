@@ -1,4 +1,4 @@
-"""What we change in upstream's objects, one pure function each."""
+"""Our changes of upstream's objects, one pure function each."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ REPORTS_GATE, REPORTS_PORT = "TrainJobStatus", 10443
 """The feature gate of reports of how far a TrainJob is, and the port that takes them, of the pod and of the Service."""
 REPORTS_END_S = 5
 """Seconds until a trainer that takes reports is killed. It never ends by itself, and the next one waits for its lease:
-`Start` in pkg/statusserver/server.go of Kubeflow Trainer 2.3.0 waits for a channel that nobody closes."""
+`Start` in pkg/statusserver/server.go of Kubeflow Trainer 2.3.0 waits for a channel that is never closed."""
 
 
 def additions() -> list[Manifest]:
@@ -82,7 +82,7 @@ def deployment(upstream: Manifest, operator: OperatorConfig, reports: bool) -> M
     if changed["metadata"]["name"] == TRAINER:
         if reports:
             pod["terminationGracePeriodSeconds"] = REPORTS_END_S
-        # Other ones start it anew.
+        # A change restarts it.
         read = {
             SETTINGS_READ: " ".join(f"{key}={value}" for key, value in throughput(operator).items()),
         }

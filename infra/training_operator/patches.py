@@ -70,12 +70,12 @@ DEFAULTS: dict[str, Manifest] = {"Deployment": {"replicas": 1}, "Service": {"typ
 
 
 def throughput(operator: OperatorConfig) -> dict[str, int]:
-    """The keys of THROUGHPUT_FLAGS that the stack file has, with their values."""
+    """The stack file's keys of THROUGHPUT_FLAGS, with their values."""
     return {key: value for key in THROUGHPUT_FLAGS if (value := getattr(operator, key)) is not None}
 
 
 def throughput_flags(operator: OperatorConfig) -> list[str]:
-    """The training-operator's arguments for what is given."""
+    """The training-operator's arguments for these keys."""
     return [f"{THROUGHPUT_FLAGS[key]}={value}" for key, value in throughput(operator).items()]
 
 
@@ -113,14 +113,14 @@ def deployment(
     """Upstream's Deployment with limits, a quick readiness probe, and what Pod Security's `restricted` asks for.
 
     Parameters:
-        upstream: the Deployment as upstream has it.
+        upstream: upstream's Deployment.
         image: the operator's image; None keeps upstream's.
         init_image: the image of the workers' init container.
         flags: the operator's further arguments.
     """
     changed = copy.deepcopy(upstream)
     template = changed["spec"]["template"]
-    # The operator reads the template once: another one has to start it anew.
+    # The operator reads the template once, so a change has to restart it.
     digest = hashlib.sha256(INIT_CONTAINER.encode()).hexdigest()[:12]
     annotations = template["metadata"].get("annotations") or {}
     template["metadata"]["annotations"] = {**annotations, TEMPLATE_DIGEST: digest}
@@ -159,13 +159,13 @@ def confine(pod: dict[str, Any]) -> None:
 
 
 def explicit(manifest: Manifest) -> Manifest:
-    """`manifest` with the fields that upstream leaves to the API server: an update sets right what it names, only."""
+    """`manifest` with fields that upstream leaves to the API server: an update corrects only fields that it names."""
     defaults = DEFAULTS.get(manifest["kind"])
     return {**manifest, "spec": {**defaults, **manifest["spec"]}} if defaults else manifest
 
 
 def labelled(manifest: Manifest, stack: str) -> Manifest:
-    """`manifest` with the labels of what `stack` owns."""
+    """`manifest` with the labels of `stack`."""
     metadata = manifest["metadata"]
     return {
         **manifest,
@@ -174,19 +174,19 @@ def labelled(manifest: Manifest, stack: str) -> Manifest:
 
 
 def service(manifest: Manifest) -> Manifest:
-    """The Service without Pulumi's wait for endpoints: the Deployment and the webhook's answer are waited for."""
+    """The Service without Pulumi's wait for endpoints: we wait for the Deployment and the webhook's answer."""
     metadata = manifest["metadata"]
     annotations = {**metadata.get("annotations", {}), **SKIP_AWAIT}
     return {**manifest, "metadata": {**metadata, "annotations": annotations}}
 
 
 def secret(manifest: Manifest) -> Manifest:
-    """The Secret without `data: {}`, since the operator writes its certificates there."""
+    """The Secret without `data: {}`: the operator writes its certificates there."""
     return {key: value for key, value in manifest.items() if key != "data"}
 
 
 def moved(manifest: Manifest, namespace: str) -> Manifest:
-    """`manifest` in `namespace`, whatever it refers to there included.
+    """`manifest` in `namespace`, with all its references to objects there.
 
     The operator itself reads its namespace from its pod (getOperatorNamespace in pkg/cert/cert.go).
     """
@@ -209,7 +209,7 @@ def patched(
     namespace: str,
     flags: Sequence[str] = (),
 ) -> list[Manifest]:
-    """The objects to register for `stack`, the CRD first. The namespace is not among them: it outlives the operator.
+    """The objects to register for `stack`, the CRD first, without the namespace, which outlives the operator.
 
     Parameters:
         upstream: its objects.

@@ -11,7 +11,7 @@ from infra.config.errors import paragraph
 from infra.config.operator import KUEUE_NAMESPACE, Install, OperatorApi, Queueing
 from infra.training_operator.patches import throughput
 
-INSTEAD = "take a queue of Kueue's, which starts a job whole or not at all: docs/kueue.md"
+INSTEAD = "use a Kueue queue, which starts all replicas of a job or none: docs/kueue.md"
 
 
 @dataclass(frozen=True)
@@ -19,13 +19,13 @@ class Plan:
     """What the stack registers.
 
     Parameters:
-        crd: whether the CRDs of the stack's kind of job.
-        operator: whether the operator with its rights and its webhook.
-        namespaces: the names of the namespaces that are missing.
-        beneath: whether that includes JobSet, on which TrainJobs run.
-        kueue_crds: whether Kueue's definitions.
-        kueue: whether Kueue with its rights and its webhooks.
-        kept: titles of flavors and priority classes that somebody else has made.
+        crd: register the CRDs of the stack's kind of job.
+        operator: register the operator with its rights and its webhook.
+        namespaces: names of the missing namespaces.
+        beneath: register JobSet, too, on which TrainJobs run.
+        kueue_crds: register Kueue's definitions.
+        kueue: register Kueue with its rights and its webhooks.
+        kept: titles of flavors and priority classes that somebody else has created.
     """
 
     crd: bool
@@ -38,14 +38,14 @@ class Plan:
 
 
 def plan(stack: Stack, found: ClusterContents) -> Plan:
-    """What `stack` has to install beside what was `found` in its cluster; what was there before stays as it is.
+    """The parts that `stack` has to install, in addition to the existing ones, `found`, which stay unchanged.
 
-    In a cluster that could not be asked, nothing is taken to be there. Raises ConfigError where section `operator`
-    asks for what cannot be done.
+    A cluster that could not be asked is assumed to be empty. Raises ConfigError if section `operator` asks for
+    something impossible.
     """
     install = stack.operator.install
     if install is Install.ALWAYS and (found.crd or found.operator):
-        raise _refused(stack, "auto: this cluster has an operator of somebody else's", Install.AUTO)
+        raise _refused(stack, "auto: this cluster has somebody else's operator", Install.AUTO)
     if install is Install.NEVER and not found.problem and not found.crd:
         raise _refused(stack, "auto or always: this cluster has no training-operator", Install.AUTO)
     ensure_policies_heeded(stack, found)
@@ -54,8 +54,8 @@ def plan(stack: Stack, found: ClusterContents) -> Plan:
     ensure_throughput_heeded(stack, operator)
     wants_kueue = stack.operator.queue is Queueing.KUEUE
     if wants_kueue and not (installs or found.kueue or found.problem):
-        allowed = f"{Queueing.NONE} where operator.install is never and this cluster has no Kueue"
-        fix = f"write `install: {Install.AUTO}`, or have Kueue installed"
+        allowed = f"{Queueing.NONE}: operator.install is never, and this cluster has no Kueue"
+        fix = f"write `install: {Install.AUTO}`, or ask an administrator to install Kueue"
         value = stack.operator.queue.value
         raise ConfigError(paragraph(stack.file, "trainstack:operator.queue", value, allowed, fix))
     kueue = installs and wants_kueue and not found.kueue
@@ -87,8 +87,8 @@ def ensure_throughput_heeded(stack: Stack, operator: bool) -> None:
         operator: whether the stack installs the operator.
     """
     for key, value in ({} if operator else throughput(stack.operator)).items():
-        allowed = "nothing where the operator is somebody else's, which the stack never changes"
-        fix = f"remove it, or write `install: {Install.ALWAYS}` where the cluster has no operator"
+        allowed = "no value: the operator is somebody else's, and the stack never changes it"
+        fix = f"remove the key; or, if the cluster has no operator, write `install: {Install.ALWAYS}`"
         raise ConfigError(paragraph(stack.file, f"trainstack:operator.{key}", value, allowed, fix))
 
 
@@ -99,6 +99,6 @@ def ensure_policies_heeded(stack: Stack, found: ClusterContents) -> None:
     for job in stack.jobs:
         if job.run_policy.scheduling_policy:
             key = f"trainstack:{job_key(stack, job.name)}.runPolicy.schedulingPolicy"
-            allowed = f"nothing where the training-operator has no {GANG_FLAG}…: it would ignore the key"
-            fix = f"remove it, and {INSTEAD}; or install both yourself, with `install: never`"
+            allowed = f"no value: the training-operator has no {GANG_FLAG}… and would ignore the key"
+            fix = f"remove the key and {INSTEAD}; or install operator and scheduler yourself, with `install: never`"
             raise ConfigError(paragraph(stack.file, key, "(present)", allowed, fix))

@@ -15,19 +15,19 @@ from infra.objects.api import ApiAddress
 from infra.objects.cluster_api import ClusterApi
 from infra.objects.job_kinds import FLAVOR, JOBSET, KUEUE, PYTORCHJOB, RUNTIME, TRAINJOB
 from infra.objects.kinds import Kind
-from infra.objects.patience import Patience
 from infra.objects.pod_security import restricted_container
+from infra.objects.retry import Patience
 
 WAIT_S = 180
 PAUSE_S = 0.5
 
 
 class WebhookError(RuntimeError):
-    """The operator's webhook gave no answer."""
+    """The operator's webhook did not answer."""
 
 
 def probe_job(namespace: str) -> dict[str, Any]:
-    """A PyTorchJob that is right, keeps to the policies, and is only asked about."""
+    """A valid PyTorchJob that keeps the policies, for a dry run."""
     container = _container("pytorch")
     replica = {
         "replicas": 1,
@@ -55,14 +55,14 @@ def _container(name: str) -> dict[str, Any]:
 
 
 def probes(of: str, namespace: str) -> list[dict[str, Any]]:
-    """The objects that are asked about: one for each program that has webhooks.
+    """The objects for the dry runs: one for each program with webhooks.
 
     Parameters:
         of: the API of the jobs, or KUEUE.
     """
     if of == OperatorApi.V1:
         return [probe_job(namespace)]
-    # JobSet's webhook judges the names of Jobs, which a name that is yet to be generated would make wrong.
+    # A fixed name, not generateName: JobSet's webhook checks the names of Jobs, which depend on it.
     metadata = {"name": "trainstack-webhook", "namespace": namespace}
     if of == KUEUE:
         flavor = {"apiVersion": FLAVOR.api_version, "kind": FLAVOR.kind, "spec": {}}
@@ -81,9 +81,9 @@ def probes(of: str, namespace: str) -> list[dict[str, Any]]:
 
 
 def is_answering(api: ClusterApi, probe: dict[str, Any]) -> bool:
-    """Whether a server-side dry run comes through.
+    """Whether a server-side dry run succeeds.
 
-    False at 500, as the webhook's service or certificate is not there yet, and at 404: the CRD is not served yet.
+    False at 500: the webhook's service or certificate is missing yet; and at 404: the CRD is not served yet.
     """
     try:
         api.create(Kind.of(probe["kind"], probe["apiVersion"]), probe, dry_run=True)
@@ -95,7 +95,7 @@ def is_answering(api: ClusterApi, probe: dict[str, Any]) -> bool:
 
 
 def wait(address: ApiAddress, namespace: str, of: str = OperatorApi.V1) -> None:
-    """Ask until the answers come. Raises WebhookError after WAIT_S seconds, and UnreachableError."""
+    """Ask until all webhooks answer. Raises WebhookError after WAIT_S seconds, and UnreachableError."""
     cluster = ClusterApi.at(address)
     patience = Patience(show)
     end = time.monotonic() + WAIT_S
@@ -104,7 +104,7 @@ def wait(address: ApiAddress, namespace: str, of: str = OperatorApi.V1) -> None:
             while not patience.ask(lambda: is_answering(cluster, probe)):  # noqa: B023 - called at once
                 if time.monotonic() > end:
                     raise WebhookError(
-                        f"the webhook of {probe['kind']} does not answer: see the operator's log"
+                        f"the webhook of {probe['kind']} does not answer\n  fix: the operator's log shows why"
                     )
                 time.sleep(PAUSE_S)
     except ApiException as error:
@@ -133,7 +133,7 @@ def _api(props: Props) -> str:
 
 
 class Webhook(Resource, module="trainstack", name="OperatorWebhook"):
-    """There once jobs can be created."""
+    """Exists once jobs can be created."""
 
     def __init__(self, name: str, props: dict[str, Any], opts: ResourceOptions) -> None:
         super().__init__(WebhookProvider(), name, props, opts)

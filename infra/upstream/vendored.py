@@ -32,9 +32,9 @@ def version(project: str) -> str:
 
 @functools.cache
 def objects(project: str) -> list[Manifest]:
-    """A project's objects, the definitions first. They are read once: whoever changes one copies it.
+    """A project's objects, definitions first. They are read once, so a caller copies an object before changing it.
 
-    Definitions and Deployments carry the version as a label: `infra.decision` knows by it what is newer.
+    Definitions and Deployments have the version as a label: by it, `infra.decision` knows which version is newer.
     """
     place = folder(project)
     files = [*sorted((place / DEFINITIONS).iterdir()), place / REST]

@@ -84,7 +84,7 @@ def test_a_finished_job_leaves_and_its_run_stays(jobs: Jobs) -> None:
     assert drift.returncode == 0, drift.stdout
     for _ in range(2):
         again = jobs.project.up()
-        assert f"{name}: it has finished and left" in again["output"], again["output"]
+        assert f"{name}: the job finished, and runPolicy" in again["output"], again["output"]
         assert "found gone" not in again["output"], again["output"]
         assert UNCHANGED.search(again["output"]), again["output"]
         assert {key: again[key] for key in KEPT} == {key: before[key] for key in KEPT}

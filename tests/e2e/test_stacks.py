@@ -138,7 +138,7 @@ def test_more_gpus_than_there_are_fail_at_preview(project: Project, image: str) 
         project.run("pulumi", "stack", "select", "--create", "many")
         refused = project.run("pulumi", "preview", "--stack", "many", check=False)
     assert refused.returncode != 0
-    assert "at most 2 nvidia.com/gpu in this cluster; 6 replicas want 6" in refused.stdout + refused.stderr
+    assert "at most 2 nvidia.com/gpu in this cluster; 6 replicas need 6" in refused.stdout + refused.stderr
     assert "Traceback" not in refused.stdout + refused.stderr
     assert stack.models.exists() is False
 

@@ -66,7 +66,7 @@ def left(project: Project) -> list[str]:
 
 
 def test_nodes_that_share_the_models_folder_pass(project: Project, up: dict[str, str]) -> None:
-    assert f"looking whether 2 nodes see one folder: {', '.join(nodes(project))}" in logged(project)
+    assert f"checking whether 2 nodes have the same folder: {', '.join(nodes(project))}" in logged(project)
     assert (project.models / "mnist_cnn.pt").stat().st_size > 1_000_000
     assert list(project.models.glob(".trainstack-shared-*")) == [], "the file of the look is gone"
     assert left(project) == []
@@ -98,8 +98,8 @@ def test_a_folder_that_each_node_has_for_itself_is_refused_before_the_job(
         refused = stack.make("up")
         assert refused.returncode != 0
         first, second = nodes(project)
-        said = [f"another folder than on node {first} is there on node {second}"]
-        said += [] if is_made else [f"node {first} cannot tell: "]
+        said = [f"node {second} has another folder than node {first}"]
+        said += [] if is_made else [f"node {first} gave no answer: "]
         assert any(each in refused.stdout for each in said), refused.stdout
         for part in ("trainstack:storage.shared", folder, "No job was started", "fix: mount"):
             assert part in refused.stdout

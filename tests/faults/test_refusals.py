@@ -41,7 +41,7 @@ def test_a_cluster_that_we_did_not_make_is_refused_and_left_alone(
 
     assert done.returncode != 0
     assert project.cluster in done.stdout
-    assert "did not make" in done.stdout
+    assert "did not create" in done.stdout
     assert "pulumi up" not in done.stdout, "it is refused before anything is built"
     running = project.run("docker", "inspect", "--format", "{{.State.Running}}", foreign_cluster)
     assert running.stdout.strip() == "true"

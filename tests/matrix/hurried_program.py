@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from infra.clusters import selection
 from infra.config import Stack
-from infra.objects import patience
+from infra.objects import retry
 from infra.objects.look import Look
 
 ANSWER_S = 3.0
@@ -21,5 +21,5 @@ def hurried(stack: Stack) -> Look:
 
 
 if __name__ == "__main__":
-    selection.look, patience.PAUSE_S = hurried, 0.1
+    selection.look, retry.PAUSE_S = hurried, 0.1
     runpy.run_module("infra", run_name="__main__")

@@ -16,7 +16,7 @@ from toolchain.operating import state
 
 HOUR_S = 3600
 LEAVES = {"job.runPolicy.ttlSecondsAfterFinished": HOUR_S}
-SAID = "mnist: it has finished and left, as runPolicy.ttlSecondsAfterFinished asks; its run {} stays"
+SAID = "mnist: the job finished, and runPolicy.ttlSecondsAfterFinished had it deleted; its run {} stays"
 
 
 @pytest.fixture

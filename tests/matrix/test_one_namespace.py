@@ -297,5 +297,5 @@ def test_a_claim_that_is_not_there_is_refused_with_those_that_are(
     project.configured(**{**TENANT, "storage": {"kind": "claim", "claim": "missing"}})
     told = project.refused()
     assert "trainstack:storage.claim = 'missing'" in told
-    assert f"allowed: a claim of namespace {NAMESPACE}: it has {CLAIM}\n" in told
+    assert f"allowed: an existing claim of namespace {NAMESPACE}: it has {CLAIM}\n" in told
     assert forbidden(requests(api_server, began)) == []

@@ -74,6 +74,6 @@ def test_a_node_with_another_folder_is_named(
     api_server: ApiServer, core: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     play(monkeypatch, "fail")
-    with pytest.raises(NotSharedError, match=f"^another folder than on node {NODE} is there on node second$"):
+    with pytest.raises(NotSharedError, match=f"^node second has another folder than node {NODE}$"):
         look(api_server)
     assert left(core) == []

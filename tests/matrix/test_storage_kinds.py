@@ -170,7 +170,9 @@ def test_a_claim_grows_in_place_where_its_class_lets_it(project: AppliedProject)
     assert_refused(project, "storage.request = '2Gi'", "4Gi", **CLASS, **{"storage.request": "2Gi"})
     rigid = {**CLASS, "storage.storageClass": "rigid"}
     project.up(**rigid)
-    assert_refused(project, "storage.request", "lets none grow", **rigid, **{"storage.request": "4Gi"})
+    assert_refused(
+        project, "storage.request", "does not allow a larger one", **rigid, **{"storage.request": "4Gi"}
+    )
 
 
 @SLOW
@@ -194,7 +196,7 @@ def test_a_class_that_is_not_there_is_refused_with_those_that_are(project: Appli
 
 
 def test_somebody_elses_claim_is_used_and_left(project: AppliedProject) -> None:
-    assert_refused(project, "storage.claim = 'theirs'", HOST_PATH, "fix: make it", **THEIRS)
+    assert_refused(project, "storage.claim = 'theirs'", HOST_PATH, "fix: create it", **THEIRS)
     spec = {
         "storageClassName": "fast",
         "accessModes": ["ReadWriteMany"],

@@ -248,7 +248,6 @@ NAMESAKES = {
     "options": "options of a command line: the trainer's, the toolchain's",
     "patches": "changes to upstream's objects, one pure function each",
     "paths": "files and folders: those of a clone that its stacks have, and all that set-up makes",
-    "patience": "waiting for an API server that is away",
     "provider": "providers that Pulumi calls",
     "providers": "dynamic providers of their room; the state holds their import names",
     "review": "the rendering of a stack, and the command that calls it",

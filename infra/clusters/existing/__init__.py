@@ -1,1 +1,1 @@
-"""A cluster that is there, reached by a kubeconfig."""
+"""An existing cluster, reached by a kubeconfig."""

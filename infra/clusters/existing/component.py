@@ -1,4 +1,4 @@
-"""A cluster that is there: reached by a kubeconfig, and nothing of the cluster itself is made or removed."""
+"""An existing cluster, reached by a kubeconfig. The stack neither creates nor deletes the cluster itself."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from infra.config.cluster import ClusterConfig
 from infra.objects.api import ApiAddress, api_client
 from infra.objects.look import Look
 
-# Stands for a kubeconfig that is not there yet: the preview goes on, and warns. It names no server, since a plugin may
+# Used instead of a missing kubeconfig: the preview continues with a warning. It names no server, because a plugin may
 # wait for a server that does not answer.
 NOWHERE = yaml.safe_dump(
     {"apiVersion": "v1", "kind": "Config", "clusters": [], "users": [], "contexts": [], "current-context": ""}
@@ -49,7 +49,7 @@ class Existing(pulumi.ComponentResource):
 
 
 class ExistingClusters(ClusterProtocol):
-    """Clusters of somebody else's: nobody can prove that one is gone."""
+    """Somebody else's clusters. Nothing proves that such a cluster no longer exists."""
 
     def is_gone(self, stack: Stack, is_preview: bool) -> bool:
         """A preview may lack the kubeconfig."""
@@ -61,7 +61,7 @@ class ExistingClusters(ClusterProtocol):
     def reach(self, stack: Stack, asked: Look, is_preview: bool) -> None:
         ensure_named(stack.file, stack.cluster, asked)
 
-    def provide(self, stack: Stack) -> Cluster:
+    def register(self, stack: Stack) -> Cluster:
         return Existing(stack=stack).cluster
 
 

@@ -1,4 +1,4 @@
-"""The kubeconfig that reaches a cluster that is there, and whether it leads to the one that the stack file names."""
+"""The kubeconfig of an existing cluster, and whether it leads to the cluster that the stack file names."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from infra.objects.look import Look, UnknownError
 
 PREFIX = "trainstack:cluster"
 ID_OF = "kube-system"
-"""The namespace whose uid is taken for a cluster's id: it is made with the cluster, and goes with it."""
+"""The namespace whose uid serves as the cluster's id: it lives as long as the cluster."""
 
 
 def kubeconfig_path(cluster: ClusterConfig, environment: Mapping[str, str] = os.environ) -> Path:
-    """The configured file, else the first of KUBECONFIG, else the usual one."""
+    """The configured file, else the first file of KUBECONFIG, else the usual file."""
     configured = cluster.kubeconfig
     return Path(configured) if configured else agreed.usual_kubeconfig(environment)
 
@@ -30,14 +30,14 @@ def kubeconfig_path(cluster: ClusterConfig, environment: Mapping[str, str] = os.
 def ensure_named(file: str, cluster: ClusterConfig, asked: Look) -> None:
     """Refuse a kubeconfig that leads to another cluster than the stack file names.
 
-    Raises ConfigError for a difference, and where the file is no kubeconfig; UnknownError where the cluster's id is
-    named and cannot be asked for.
+    Raises ConfigError for a difference, and if the file is not a kubeconfig; UnknownError if the stack file names the
+    cluster's id and the cluster cannot be asked for it.
 
     Parameters:
         file: the stack file's path, for errors.
     """
     path = kubeconfig_path(cluster)
-    if path.exists():  # without one there is nothing to compare, and nothing that could be touched
+    if path.exists():  # without it there is nothing to compare, and nothing can be touched
         _ensure_context(file, cluster.context, path)
         _ensure_server(file, cluster, path)
     if cluster.id:
@@ -45,17 +45,17 @@ def ensure_named(file: str, cluster: ClusterConfig, asked: Look) -> None:
         found = asked.get(NAMESPACE, ID_OF, without=without)
         if found is None:
             raise UnknownError(
-                f"{file}: {PREFIX}.id = {cluster.id!r}, and by {path} there is no namespace {ID_OF} to compare with\n"
+                f"{file}: {PREFIX}.id = {cluster.id!r}, but the cluster of {path} has no namespace {ID_OF} to compare\n"
                 "  fix: name the kubeconfig that reaches the cluster (KUBECONFIG=FILE, or cluster.kubeconfig)"
             )
         live = str(found["metadata"].get("uid"))
         if live != cluster.id:
-            allowed = f"{live}, the uid of namespace {ID_OF} by {_by(cluster, path)}"
+            allowed = f"{live}, the uid of namespace {ID_OF} in the cluster of {_by(cluster, path)}"
             raise ConfigError(paragraph(file, f"{PREFIX}.id", cluster.id, allowed, _fix("id", live)))
 
 
 def ensure_named_by(file: Path, show: Callable[[str], None]) -> None:
-    """As `ensure_named`, for a stack by its file. `show` gets a line when the API server goes away."""
+    """As `ensure_named`, for the stack of a file. `show` gets a line when the API server goes away."""
     cluster = valid_sections(file).cluster
     address = ApiAddress(str(kubeconfig_path(cluster)), cluster.context)
     ensure_named(os.path.relpath(file), cluster, Look(address, show))
@@ -65,7 +65,7 @@ def _ensure_context(file: str, wanted: str | None, path: Path) -> None:
     known = [entry["name"] for entry in one_context.read(path).get("contexts") or []]
     if wanted is not None and wanted not in known:
         allowed = f"a context of {path}: {', '.join(known) or 'it has none'}"
-        fix = "take one of those, or remove context to use the current one"
+        fix = "use one of these, or remove `context` to use the current context"
         raise ConfigError(paragraph(file, f"{PREFIX}.context", wanted, allowed, fix))
 
 
@@ -73,7 +73,7 @@ def _ensure_server(file: str, cluster: ClusterConfig, path: Path) -> None:
     entries = one_context.reduced(one_context.read(path), cluster.context, path.absolute().parent)["clusters"]
     found = str(entries[0]["cluster"].get("server", "")) if entries else ""
     if cluster.server and cluster.server.rstrip("/") != found.rstrip("/"):
-        allowed = f"{found or '(none)'}, the server by {_by(cluster, path)}"
+        allowed = f"{found or '(none)'}, the server of {_by(cluster, path)}"
         raise ConfigError(paragraph(file, f"{PREFIX}.server", cluster.server, allowed, _fix("server", found)))
 
 
@@ -83,4 +83,4 @@ def _by(cluster: ClusterConfig, path: Path) -> str:
 
 def _fix(key: str, found: str) -> str:
     other = "choose another kubeconfig or context (KUBECONFIG=FILE, kubectl config use-context NAME)"
-    return f"{other}; or, where the stack is to move, write `{key}: {found or '…'}` and have it reviewed"
+    return f"{other}; or, to move the stack, write `{key}: {found or 'URL'}` and have it reviewed"

@@ -1,4 +1,4 @@
-"""A user's kubeconfig without the clusters and logins that the stack does not use: the rest goes into its state."""
+"""A user's kubeconfig, reduced to the cluster and login of the stack: only these go into the stack's state."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import yaml
 
 from infra.config import ConfigError
 
-# What names a file relative to the kubeconfig's folder, in the entries of clusters and of users.
+# Keys of clusters and users that name a file relative to the kubeconfig's folder.
 FILES = {
     "cluster": ("certificate-authority",),
     "user": ("client-certificate", "client-key", "tokenFile"),
@@ -18,7 +18,7 @@ FILES = {
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The kubeconfig in the file `path`. Raises ConfigError where the file is no kubeconfig."""
+    """The kubeconfig in the file `path`. Raises ConfigError if the file is not a kubeconfig."""
     try:
         found = yaml.safe_load(path.read_text()) or {}
         lists = [found.get(key) or [] for key in ("clusters", "contexts", "users")]
@@ -28,7 +28,7 @@ def read(path: Path) -> dict[str, Any]:
     except (yaml.YAMLError, AttributeError, AssertionError, KeyError, TypeError):
         # The parser's own message would show a part of the file.
         raise ConfigError(
-            f"{path} is no kubeconfig\n  fix: kubectl --kubeconfig {path} config view"
+            f"{path} is not a kubeconfig\n  fix: `kubectl --kubeconfig {path} config view` shows the mistake"
         ) from None
     return dict(found)
 
@@ -39,7 +39,7 @@ def reduced(config: dict[str, Any], context: str | None, folder: Path) -> dict[s
     Parameters:
         config: the kubeconfig.
         context: the context's name; None for the current one.
-        folder: where the file lies, from which its relative paths count.
+        folder: the file's folder; relative paths start there.
     """
     name = context or config.get("current-context") or ""
     contexts = _entries(config, "contexts", name)
@@ -55,7 +55,7 @@ def reduced(config: dict[str, Any], context: str | None, folder: Path) -> dict[s
 
 
 def text(path: Path, context: str | None) -> str:
-    """The file `path` with one context, as YAML. Raises ConfigError where it is no kubeconfig."""
+    """The file `path` with one context, as YAML. Raises ConfigError if it is not a kubeconfig."""
     return yaml.safe_dump(reduced(read(path), context, path.absolute().parent), sort_keys=False)
 
 

@@ -1,10 +1,9 @@
-"""A kind cluster with its registry, and whether the one before may go.
+"""A kind cluster with its registry, and whether an update may replace it.
 
-Pulumi before 3.260 does not count a cluster that it deletes before its replacement as deleted, so that `deleted_with`
-has no effect: at the end of the update it wants each old object deleted, by a plugin that reaches the old cluster no
-more. A user's own Pulumi may be that old. The plugin drops them where PULUMI_K8S_DELETE_UNREACHABLE is "true". That
-must never be so by chance: while a cluster lives, an API server that restarts would look the same. So it has to be
-set for this one update.
+When Pulumi before 3.260 replaces a cluster, `deleted_with` has no effect: at the end of the update it still deletes
+each old object, by a plugin that no longer reaches the old cluster. A user's own Pulumi may be that old. The plugin
+drops such objects if PULUMI_K8S_DELETE_UNREACHABLE is "true". This variable must be set only for that one update: an
+API server that restarts looks the same as a deleted cluster.
 """
 
 from __future__ import annotations
@@ -33,13 +32,13 @@ from infra.objects.stack_state import StackState
 from infra.process import CommandError
 
 REGISTRY_IMAGE = "registry:3"
-# Read once and taken out of the program's environment: pulumi_kubernetes would write it into the provider's inputs,
-# where it would stay for good. The plugins have it from the CLI.
+# Read once and removed from the program's environment: pulumi_kubernetes would write it into the provider's inputs, for
+# all later updates. The plugins get it from the CLI.
 _MAY_BE_DROPPED = os.environ.pop(agreed.DELETE_UNREACHABLE, "") == "true"
 
 
 class OldObjectsError(agreed.ProgramError):
-    """A cluster would be replaced, and its objects could not be deleted any more."""
+    """A cluster would be replaced, and its old objects could no longer be deleted."""
 
 
 def kind_config(stack: Stack) -> KindConfig:
@@ -58,7 +57,7 @@ def _inputs(stack: Stack, environment: Mapping[str, str]) -> dict[str, Any]:
 
 
 def ensure_replaceable(stack: Stack, held: StackState, environment: Mapping[str, str] = os.environ) -> None:
-    """May the cluster go that the update replaces, and its objects with it? A preview hears it from the cluster's diff.
+    """Check whether the update may replace the cluster and lose its objects. In a preview, the cluster's diff says it.
 
     Raises ReplacementRefusedError and OldObjectsError, before anything is touched.
 
@@ -73,7 +72,7 @@ def ensure_replaceable(stack: Stack, held: StackState, environment: Mapping[str,
         return
     old, name = KindConfig.decode(props["config"]).name, stack.cluster_name
     if ownership.own_nodes(old, props.get("instance")):
-        # What would be lost comes before how to go on; the cluster's own diff says it once more to the user.
+        # First say what would be lost, then how to go on. The cluster's own diff repeats it to the user.
         replacement.ensure_allowed(old, stack.name, reasons, say=lambda _line: None)
     if _MAY_BE_DROPPED:
         return
@@ -81,25 +80,25 @@ def ensure_replaceable(stack: Stack, held: StackState, environment: Mapping[str,
         Path(file).write_text(json.dumps({"replaced": name}))
     raise OldObjectsError(
         f"kind cluster {name} will be replaced ({', '.join(reasons)}); nothing was touched yet.\n"
-        f"  fix: `make up` goes on by itself; plain pulumi needs {agreed.DELETE_UNREACHABLE}=true for this one "
-        "update, so that the objects that go with the cluster leave the state"
+        f"  fix: with `make up`, nothing to do; with plain pulumi, set {agreed.DELETE_UNREACHABLE}=true for this one "
+        "update: it removes the old cluster's objects from the state"
     )
 
 
 def without_dependencies(output: pulumi.Output[str]) -> pulumi.Output[str]:
-    """`output` without the note of the resource that it comes from.
+    """`output` without its dependency on the resource that it comes from.
 
-    Before a cluster is replaced, Pulumi (3.246) asks whatever takes properties of it whether it has to be replaced,
-    too, and ends the plugin of a provider that says yes; then it wants the old objects deleted by that very plugin. A
-    provider that seems to take nothing is asked later, when the new cluster is there. Its objects need no deleting:
-    they went with the old one.
+    Before Pulumi (3.246) replaces a cluster, it asks each resource that reads its properties whether it must be
+    replaced, too. It ends the plugin of a provider that says yes, and then needs that plugin to delete the old objects.
+    A provider without a dependency is asked later, when the new cluster exists. Its objects need no deletion: they were
+    deleted with the old cluster.
     """
     value = cast("Awaitable[str]", output.future(with_unknowns=True))
     return pulumi.Output(set(), value, output.is_known(), output.is_secret())
 
 
 class Kind(pulumi.ComponentResource):
-    """kind cluster, registry, the nodes' way to it, and a provider for the objects in it."""
+    """A kind cluster, its registry, the nodes' connection to it, and a provider for the objects in the cluster."""
 
     def __init__(self, *, stack: Stack, environment: Mapping[str, str] = os.environ) -> None:
         super().__init__("trainstack:cluster:Kind", stack.cluster_name)
@@ -107,7 +106,7 @@ class Kind(pulumi.ComponentResource):
         child = pulumi.ResourceOptions(parent=self)
         kubeconfig_path = paths.portable(paths.kubeconfig(name))
         cluster = KindCluster(name, _inputs(stack, environment), child)
-        # Pulumi tells the outputs of a resource once they are in the state.
+        # Pulumi returns the outputs of a resource once they are in the state.
         cluster.instance.apply(lambda uid: ownership.finish(name, uid))
         registry_image = environment.get(agreed.REGISTRY_IMAGE) or REGISTRY_IMAGE
         registry_name = registries.kind_name(name)
@@ -126,7 +125,7 @@ class Kind(pulumi.ComponentResource):
         self.cluster = Cluster(
             provider=provider,
             kubeconfig=cluster.kubeconfig,
-            # through the cluster's output, so that whoever reads the file comes after it was written
+            # an output of the cluster, so that resources that read the file wait until it is written
             kubeconfig_path=cluster.instance.apply(lambda _: kubeconfig_path),
             context=None,
             cluster_uid=cluster.instance,
@@ -140,12 +139,12 @@ class Kind(pulumi.ComponentResource):
 
 
 class KindClusters(ClusterProtocol):
-    """kind's clusters. The container engine says whether one is gone."""
+    """kind's clusters. The container engine says whether one still exists."""
 
     holds_others = False
 
     def is_gone(self, stack: Stack, is_preview: bool) -> bool:
-        """Before a cluster is made, there is no kubeconfig."""
+        """Before a cluster is created, there is no kubeconfig."""
         name = stack.cluster_name
         if not paths.kubeconfig(name).exists():
             return True
@@ -165,7 +164,7 @@ class KindClusters(ClusterProtocol):
         return KindConfig.decode(props["config"]).name
 
     def creation(self, stack: Stack, held: StackState, is_preview: bool) -> Creation | None:
-        """A preview of a cluster that this clone has not begun asks no engine."""
+        """A preview asks the engine only if this clone has started to create the cluster."""
         name, props = stack.cluster_name, held.clusters.get(ClusterKind.KIND)
         if props and self.name(props) == name:
             return None
@@ -179,7 +178,7 @@ class KindClusters(ClusterProtocol):
     def ensure_replaceable(self, stack: Stack, held: StackState) -> None:
         ensure_replaceable(stack, held)
 
-    def provide(self, stack: Stack) -> Cluster:
+    def register(self, stack: Stack) -> Cluster:
         return Kind(stack=stack).cluster
 
     def owns(self, name: str) -> bool:
@@ -195,7 +194,7 @@ class KindClusters(ClusterProtocol):
         ownership.refuse_others(name)
 
     def remove_unfinished(self, name: str, stack: str) -> None:
-        """A finished cluster that is still there is in no state of this backend, and stays.
+        """A finished cluster that still exists is in no state of this backend, and stays.
 
         Raises ReplacementRefusedError for it, AnotherEngineError, EngineError and CommandError.
         """

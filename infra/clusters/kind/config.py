@@ -8,28 +8,28 @@ from typing import Any
 
 from infra import paths
 
-# Where pods' volumes lie on every node.
+# Folders of pods' volumes on every node.
 MODELS = "/var/lib/trainstack/models"
 DATA = "/var/lib/trainstack/data"
 
-# toolchain/ builds node images of this name; they bring a pod network of their own.
+# toolchain/ builds node images of this name; they contain their own pod network.
 OWN_NODE_IMAGE = "trainstack/node:"
 
-# Registries that nodes reach over plain HTTP are files below this folder.
+# This folder has a file for each registry that nodes reach over plain HTTP.
 CERTS = "/etc/containerd/certs.d"
 CONTAINERD_PATCH = f'[plugins."io.containerd.grpc.v1.cri".registry]\n  config_path = "{CERTS}"\n'
 
 
 @dataclass(frozen=True, kw_only=True)
 class KindConfig:
-    """What the stack file says of the cluster: all that a changed key can replace it for.
+    """The settings of the cluster in the stack file. A change of one replaces the cluster.
 
     Parameters:
         name: of the cluster.
-        stack: whose models the nodes mount.
-        models_path: where they lie on the nodes.
-        workers: nodes beside the control plane.
-        api_server_port: on 127.0.0.1; None for any free one.
+        stack: the nodes mount this stack's models.
+        models_path: the models' folder on the nodes.
+        workers: number of nodes besides the control plane.
+        api_server_port: on 127.0.0.1; None for any free port.
     """
 
     name: str
@@ -39,12 +39,12 @@ class KindConfig:
     api_server_port: int | None = None
 
     def encode(self) -> str:
-        """As it stands in the state."""
+        """The text in the state."""
         return json.dumps(asdict(self), sort_keys=True)
 
     @classmethod
     def decode(cls, text: str) -> KindConfig:
-        """From the state; a key that this program does not know is left out."""
+        """Read the text in the state, without keys that this program does not know."""
         given = json.loads(text)
         return cls(**{field.name: given[field.name] for field in fields(cls) if field.name in given})
 
@@ -56,17 +56,17 @@ def differences(old: KindConfig, new: KindConfig) -> list[str]:
 
 
 def is_own_image(image: str | None) -> bool:
-    """Whether toolchain/ built the node image, so that routes between the nodes are ours to set."""
+    """Whether toolchain/ built the node image. Then we set the routes between the nodes."""
     return (image or "").startswith(OWN_NODE_IMAGE)
 
 
 def owner_file(uid: str) -> str:
-    """Where our marker lies on the nodes of the cluster with this id. The engine tells it even of a stopped node."""
+    """The path of our marker on the nodes of the cluster with this id. The engine shows it even for a stopped node."""
     return f"/var/lib/trainstack/owner-{uid}.json"
 
 
 def render(config: KindConfig, own_image: bool, uid: str) -> dict[str, Any]:
-    """The document that `kind create cluster --config` reads. `uid`: the id of the cluster that it makes."""
+    """The document that `kind create cluster --config` reads. `uid`: the id of the new cluster."""
     mounts = [
         {"hostPath": str(paths.models(config.stack)), "containerPath": config.models_path},
         {"hostPath": str(paths.DATA), "containerPath": DATA, "readOnly": True},
@@ -91,7 +91,7 @@ def render(config: KindConfig, own_image: bool, uid: str) -> dict[str, Any]:
 def hosts_toml(registry: str, authorization: str) -> str:
     """containerd's entry for a registry without TLS that asks for a login.
 
-    It stands twice: containerd 1.6 reads no file without a section `host`, and asks `server` next where that one fails.
+    The entry is there twice: containerd 1.6 needs a section `host`, and asks `server` next if that one fails.
 
     Parameters:
         registry: host:port.

@@ -1,4 +1,4 @@
-"""Folders of this machine as data of a kind cluster's pods: linked, or copied, below data/, which its nodes mount."""
+"""Folders of this machine as data for a kind cluster's pods: linked or copied below data/, which the nodes mount."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from infra.dynamic import Props, Provider, missing, plain_props
 
 
 class DataFolderError(RuntimeError):
-    """A folder could not be linked or copied. The text is complete: it needs no traceback around it."""
+    """A folder could not be linked or copied. The text is complete: it needs no traceback."""
 
 
 @dataclass(frozen=True)
@@ -30,10 +30,10 @@ class DataFolder:
     """A folder of this machine.
 
     Parameters:
-        name: of the volume that is made for it.
-        key: how the stack file calls it.
-        data: what stands there.
-        users: ids of those who read it in the pods, in group 0.
+        name: of its volume.
+        key: its key in the stack file.
+        data: the value of that key.
+        users: ids of the users, in group 0, that read it in the pods.
     """
 
     name: str
@@ -43,7 +43,7 @@ class DataFolder:
 
 
 def of_stack(stack: Stack) -> list[DataFolder]:
-    """The folders of this machine that pods of `stack` see, but data/ itself: each once."""
+    """The folders of this machine that pods of `stack` see, except data/ itself: each once."""
     found: dict[str, DataFolder] = {}
     for place, job in enumerate(stack.jobs if stack.cluster.kind.has_our_nodes else ()):
         several = len(stack.jobs) > 1 and not (stack.matrix or stack.sweep)
@@ -58,9 +58,9 @@ def of_stack(stack: Stack) -> list[DataFolder]:
 
 
 def contents(stack: Stack) -> dict[str, str]:
-    """Name of the volume -> digest of the names, sizes and times of the files in its folder. Touches nothing.
+    """Name of the volume -> digest of the names, sizes and times of the files in its folder. Changes nothing.
 
-    Raises ConfigError for a folder that is missing, holds the clone, or has something that this user, or the pods',
+    Raises ConfigError for a folder that is missing, contains the clone, or has a file that this user or the pods' users
     cannot read.
     """
     return {each.name: _contents(stack.file, each) for each in of_stack(stack)}
@@ -75,11 +75,11 @@ def _contents(file: str, given: DataFolder) -> str:
 
     if not folder.is_dir():
         raise refused(
-            "a folder of this machine", f"there is no folder {folder}: correct the path, or make it"
+            "a folder of this machine", f"there is no folder {folder}: correct the path, or create it"
         )
-    clone = "a folder that does not hold the clone, with its state and models, or its data/"
+    clone = "a folder outside the clone, which does not contain the clone or its data/ either"
     if _holds_clone(folder):
-        fix = f"name a folder further inside, or `folder: {agreed.DATA}` for data/ of the clone"
+        fix = f"name a smaller folder, or write `folder: {agreed.DATA}` for data/ of the clone"
         raise refused(clone, fix)
     digest = hashlib.sha256()
     try:
@@ -88,13 +88,15 @@ def _contents(file: str, given: DataFolder) -> str:
                 raise refused(clone, f"remove the link {folder / name}")
             found = path.stat()
             if stat.S_ISREG(found.st_mode) and not _is_readable(path, found, given.users):
-                allowed = f"a folder whose files this user and the pods' can read; they cannot read {path}"
+                allowed = (
+                    f"a folder whose files you and the pods' users can read; one of you cannot read {path}"
+                )
                 raise refused(allowed, f"let all users read it: chmod -R a+rX {folder}")
             told = [found.st_size, found.st_mtime_ns] if stat.S_ISREG(found.st_mode) else []
             digest.update(os.fsencode(f"{name}\0{told}\0"))
     except OSError as error:
-        allowed = f"a folder that this user can read: {error.filename}: {error.strerror}"
-        raise refused(allowed, f"let this user read it: chmod -R a+rX {folder}") from None
+        allowed = f"a folder that you can read: {error.filename}: {error.strerror}"
+        raise refused(allowed, f"make it readable: chmod -R a+rX {folder}") from None
     return digest.hexdigest()[:16]
 
 
@@ -108,10 +110,10 @@ def _is_readable(path: Path, found: os.stat_result, users: Collection[int]) -> b
 
 
 def files(folder: Path, outer: frozenset[Path] = frozenset()) -> Iterator[tuple[str, Path]]:
-    """All folders and files below `folder`, a folder before what is in it: the name from there, and the path.
+    """Name (relative to `folder`) and path of all folders and files below `folder`, a folder before its content.
 
-    A link counts as what it leads to, since that is not in the pods, and one to a folder around it as nothing. What is
-    neither file nor folder is left out. Raises OSError.
+    A link counts as its target, which the pods do not have. A link to an outer folder is skipped, and so is an object
+    that is neither file nor folder. Raises OSError.
     """
     outer |= {folder.resolve()}
     for each in sorted(os.scandir(folder), key=lambda each: each.name):
@@ -124,9 +126,10 @@ def files(folder: Path, outer: frozenset[Path] = frozenset()) -> Iterator[tuple[
 
 
 def fill(source: Path, target: Path) -> None:
-    """Make `target` hold what `source` does, by hard links, or by copies where there can be none.
+    """Give `target` the content of `source`, by hard links, or by copies if links are impossible.
 
-    What is there already stays. Pods that have the folder mounted go on. Raises DataFolderError; the next call goes on.
+    Files that are equal already stay. Pods that mount the folder keep running. Raises DataFolderError; the next call
+    continues.
     """
     part = target.with_name(f"{target.name}.part")
     try:
@@ -149,12 +152,12 @@ def fill(source: Path, target: Path) -> None:
         part.unlink(missing_ok=True)
         raise DataFolderError(
             f"cannot link or copy {source} to {target}: {error.strerror} ({error.filename})\n"
-            f"  fix: make room, or let this user read the one and write the other, and run the same command again"
+            f"  fix: free space, or make {source} readable and {target} writable for you; then run the command again"
         ) from None
 
 
 def _is_same(path: Path, place: Path) -> bool:
-    """Whether `place` is a link to the file, or a copy of it from another file system."""
+    """Whether `place` is a link to the file, or a copy from another file system."""
     if not place.exists():
         return False
     one, other = path.stat(), place.stat()
@@ -166,7 +169,7 @@ def _is_same(path: Path, place: Path) -> bool:
 
 
 def _link_or_copy(path: Path, place: Path) -> None:
-    """Links do not lead to other file systems, nor, for most users, to files of others."""
+    """A hard link cannot lead to another file system, nor, for most users, to another user's file."""
     try:
         os.link(path, place)
     except OSError:
@@ -174,7 +177,7 @@ def _link_or_copy(path: Path, place: Path) -> None:
 
 
 class LinkedFolderProvider(Provider):
-    """Properties: `source`, as the stack file has it; `target` in the clone; `contents`, whose change fills it anew."""
+    """Properties: `source`, from the stack file; `target` in the clone; `contents`: a change fills the target again."""
 
     replaced_by = ("target",)
     updated_by = ("source", "contents")
@@ -195,7 +198,7 @@ class LinkedFolderProvider(Provider):
         return ReadResult(id_, props) if paths.resolved(props["target"]).is_dir() else missing()
 
     def delete(self, _id: str, _props: Props) -> None:
-        """The links and copies go; the folder itself stays as it is."""
+        """Delete the links and copies. The source folder stays unchanged."""
         target = paths.resolved(_props["target"])
         shutil.rmtree(target, ignore_errors=True)
         for outer in (target.parent, target.parent.parent):
@@ -204,20 +207,20 @@ class LinkedFolderProvider(Provider):
 
 
 def filled(props: Props) -> Props:
-    """What the state keeps. Raises DataFolderError."""
+    """Fill the folder. Returns the properties for the state. Raises DataFolderError."""
     fill(resolved(props["source"]), paths.resolved(props["target"]))
     return plain_props(props)
 
 
 class LinkedFolder(Resource, module="trainstack", name="LinkedFolder"):
-    """A folder of this machine below data/ of the clone. It outlives the cluster, and goes with the stack."""
+    """A folder of this machine below data/ of the clone. It outlives the cluster, and is deleted with the stack."""
 
     def __init__(self, name: str, props: Props, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(LinkedFolderProvider(), name, props, opts)
 
 
-def provide(stack: Stack, found: Mapping[str, str]) -> list[pulumi.Resource]:
-    """Register what the volumes of folders of this machine wait for. `found`: what `contents` returns."""
+def register(stack: Stack, found: Mapping[str, str]) -> list[pulumi.Resource]:
+    """Register the folders, for which their volumes wait. `found`: what `contents` returns."""
     return [
         LinkedFolder(
             each.name,

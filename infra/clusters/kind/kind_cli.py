@@ -1,4 +1,4 @@
-"""Makes, finds and removes a kind cluster with the kind CLI."""
+"""Creates, finds and deletes a kind cluster with the kind CLI."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from infra.process import CommandError, output
 READY_WAIT = "180s"
 LINES = 8
 COLOURS = re.compile(r"\x1b\[[0-9;]*m|\r")
-# A word of systemd's or the kubelet's -> what to do. Instances of inotify are counted for each user, and every node is
-# root's: https://kind.sigs.k8s.io/docs/user/known-issues/#pod-errors-due-to-too-many-open-files
+# A message of systemd or the kubelet -> the fix. Instances of inotify are counted per user, and root owns every node:
+# https://kind.sigs.k8s.io/docs/user/known-issues/#pod-errors-due-to-too-many-open-files
 FIXES = {
     "Too many open files": "sudo sysctl -w fs.inotify.max_user_instances=512, or take another cluster down",
-    "no space left on device": "free some space on the disk of the container engine",
+    "no space left on device": "free space on the disk of the container engine",
 }
 
 
 class PortTakenError(RuntimeError):
-    """The port asked for the API server is in use."""
+    """The configured port of the API server is in use."""
 
 
 def ensure_free(port: int) -> None:
-    """Raises PortTakenError when something listens on 127.0.0.1:`port`."""
+    """Raises PortTakenError if a program listens on 127.0.0.1:`port`."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -42,15 +42,15 @@ def ensure_free(port: int) -> None:
         except OSError as error:
             raise PortTakenError(
                 f"trainstack:cluster.apiServerPort = {port} is in use on this machine ({error.strerror}).\n"
-                "  fix: stop what listens there, take another port, or remove the key to get any free one"
+                "  fix: stop the program that listens there, use another port, or remove the key to use any free port"
             ) from None
 
 
 def create(config: KindConfig, image: str | None) -> dict[str, Any]:
-    """Make the cluster, or take over the one that is there; `predecessor` says which.
+    """Create the cluster, or take over an existing one; `predecessor` decides.
 
-    Returns the outputs of `read`. Raises ForeignClusterError and ReplacementRefusedError, with nothing touched,
-    PortTakenError, and CommandError where kind fails.
+    Returns the outputs of `read`. Raises ForeignClusterError and ReplacementRefusedError before anything is touched,
+    PortTakenError, and CommandError if kind fails.
     """
     standing = ownership.standing(config.name)
     match predecessor.step(standing):
@@ -68,7 +68,7 @@ def create(config: KindConfig, image: str | None) -> dict[str, Any]:
 
 
 def _adopt(config: KindConfig) -> dict[str, Any]:
-    """Whoever gives the owner's id back has lost the state, not the cluster."""
+    """Take over the cluster: the user who passes the owner id lost the state, not the cluster."""
     ownership.adopt(config.name)
     repair.repair(config.name, show)
     found = read(config.name)
@@ -78,7 +78,7 @@ def _adopt(config: KindConfig) -> dict[str, Any]:
 
 
 def _make(config: KindConfig, image: str | None) -> dict[str, Any]:
-    """Run `kind create`. The marker stays unfinished: whoever knows that the state has the cluster finishes it."""
+    """Run `kind create`. The marker stays unfinished until the state has the cluster."""
     kubeconfig = paths.kubeconfig(config.name)
     for folder in (paths.models(config.stack), paths.DATA, kubeconfig.parent):
         folder.mkdir(parents=True, exist_ok=True)
@@ -88,7 +88,7 @@ def _make(config: KindConfig, image: str | None) -> dict[str, Any]:
     try:
         output(*command, stdin=yaml.safe_dump(render(config, is_own_image(image), uid)))
     except CommandError as error:
-        # kind would take them away together with what they have said. Somebody else's are not ours to delete.
+        # kind would delete the nodes and their logs. Somebody else's nodes are not ours to delete.
         nodes = ownership.nodes(config.name)
         if not all(ownership.was_made_by(node, uid) for node in nodes):
             raise
@@ -98,17 +98,17 @@ def _make(config: KindConfig, image: str | None) -> dict[str, Any]:
     os.chmod(kubeconfig, 0o600)
     nodes = ownership.own_nodes(config.name)
     if not nodes:
-        raise CommandError(f"kind made {config.name}, and then it was gone")
+        raise CommandError(f"kind created cluster {config.name}, but its nodes do not exist")
     pod_network.connect(nodes, kubeconfig)
     return outputs(config.name, uid, nodes)
 
 
 def read(name: str, uid: str | None = None) -> dict[str, Any] | None:
-    """The outputs of our cluster, running or not; None when it is gone, which the engine has to say.
+    """The outputs of our cluster, running or not; None if the engine says that it does not exist.
 
     Parameters:
         name: of the cluster.
-        uid: its id as the state knows it.
+        uid: its id in the state.
     """
     nodes = ownership.own_nodes(name, uid)
     marker = ownership.read_marker(name)
@@ -116,16 +116,16 @@ def read(name: str, uid: str | None = None) -> dict[str, Any] | None:
 
 
 def outputs(name: str, uid: str, nodes: list[ownership.Node]) -> dict[str, Any]:
-    """`instance` is the cluster's uid; `kubeconfig` is missing where its file is."""
+    """`instance` is the cluster's uid; `kubeconfig` is missing if its file is missing."""
     kubeconfig = paths.kubeconfig(name)
     found: dict[str, Any] = {"instance": uid, "nodes": [ownership.node_name(node) for node in nodes]}
     return found | ({"kubeconfig": kubeconfig.read_text()} if kubeconfig.exists() else {})
 
 
 def delete(name: str, uid: str | None = None) -> None:
-    """Remove the cluster, its kubeconfig and, last, its marker. Missing is fine. Raises CommandError.
+    """Delete the cluster, its kubeconfig and, last, its marker, as far as they exist. Raises CommandError.
 
-    Raises ForeignClusterError, with nothing touched, for a cluster that is not ours.
+    Raises ForeignClusterError, before anything is touched, for a cluster that is not ours.
 
     Parameters:
         uid: its id as the state knows it.
@@ -141,7 +141,7 @@ def _delete_nodes(name: str) -> None:
 
 
 def last_words(nodes: list[ownership.Node]) -> str:
-    """The last lines of each node of a failed cluster, and how to mend what is known; empty where there is no node."""
+    """The last lines of each node of a failed cluster, and the fix for known errors; empty if there is no node."""
     told, whole = [], ""
     for node in nodes:
         name = ownership.node_name(node)

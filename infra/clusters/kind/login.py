@@ -1,8 +1,8 @@
-"""The login that the registries of this clone's kind clusters ask for.
+"""The login for the registries of this clone's kind clusters.
 
-The password is made once per clone. It stands in a file that its owner alone reads, and in containerd's configuration
-on the nodes. It is in no state, in no object of a cluster, and in no folder that a pod may mount. A registry has only
-its bcrypt hash.
+Each clone has one password. It is in a file that only its owner can read, and in containerd's configuration on the
+nodes. It is not in the state, in an object of a cluster, or in a folder that a pod may mount. A registry has only its
+bcrypt hash.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ import bcrypt
 from infra import paths
 
 USER = "trainstack"
-# The lowest cost that bcrypt knows: a higher one slows down guessing, and nobody guesses 256 random bits.
+# The lowest cost of bcrypt. A higher cost only slows down guessing, and guessing 256 random bits is impossible anyway.
 ROUNDS = 4
 
 
 def password() -> str:
-    """The clone's password, 64 hexadecimal digits; made where there is none yet. Raises OSError."""
+    """The clone's password, 64 hexadecimal digits; created if there is none yet. Raises OSError."""
     file = paths.registry_password()
     if not file.exists():
         _make(file)
@@ -32,7 +32,7 @@ def password() -> str:
 
 
 def _make(file: Path) -> None:
-    """Write the file whole, unless another run of this clone was quicker."""
+    """Write the whole file in one step, unless another process of this clone has written it already."""
     file.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}-")  # for its owner alone
     try:
@@ -63,5 +63,5 @@ def htpasswd() -> str:
 
 
 def fingerprint() -> str:
-    """16 hexadecimal digits of a hash: another password has others, and they do not reveal it."""
+    """16 hexadecimal digits of a hash: they differ for another password, and do not reveal it."""
     return hashlib.sha256(f"registry {password()}".encode()).hexdigest()[:16]

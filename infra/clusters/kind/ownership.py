@@ -1,11 +1,11 @@
-"""Whose is a kind cluster of a given name, in which engine is it, and was its creation finished?
+"""Whose a kind cluster of a given name is, in which engine it is, and whether its creation was finished.
 
-Before `kind create` we write a marker file, and mount that very file into every node. A cluster is ours when its
-nodes mount our clone's marker, even one that a killed run left half made. A cluster of another clone, or one made by
-hand, is not ours. Another container engine without the cluster's nodes proves nothing.
+Before `kind create` we write a marker file, and mount this file into every node. A cluster is ours if its nodes mount
+our clone's marker, even an unfinished cluster of a killed run. A cluster of another clone, or one created by hand, is
+not ours. If another container engine has no such nodes, that proves nothing.
 
-The marker alone says whether the creation was finished. It says so once the nodes are Ready and the state has the
-cluster; from then on other people may keep their work in it.
+Only the marker says whether the creation was finished. We write it once the nodes are Ready and the state has the
+cluster. From then on other people may keep their work in the cluster.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ Node = dict[str, Any]
 
 
 class ForeignClusterError(ProgramError):
-    """A kind cluster of our name exists and is not ours."""
+    """A kind cluster of this name exists and is not ours."""
 
 
 class AnotherEngineError(ProgramError):
-    """The engine that answers is not the one that the cluster was made in."""
+    """The engine that answers is not the engine in which the cluster was created."""
 
 
 class Standing(StrEnum):
-    """What the engine and the marker say of the clusters of one name.
+    """What the engine and the marker say about the cluster of one name.
 
-    A cluster without its control plane has lost all that it held: only REMAINS of it are there. UNTOLD: the nodes mount
-    our marker, and the file is missing or damaged.
+    REMAINS: nodes without their control plane; the cluster's contents are lost. UNTOLD: the nodes mount our marker, but
+    the file is missing or damaged.
     """
 
     NONE = "none"
@@ -53,12 +53,12 @@ class Standing(StrEnum):
 
 @dataclass(frozen=True)
 class Marker:
-    """What the marker file of a cluster says.
+    """The content of a cluster's marker file.
 
     Parameters:
-        uid: the cluster's id; one that is made again has another.
-        engine: `id` and `host` of the container engine that holds it; empty in markers of release 0.1.
-        finished: whether its creation was. Older markers do not say it, and count as finished.
+        uid: the cluster's id; a replaced cluster has another id.
+        engine: `id` and `host` of its container engine; empty in markers of release 0.1.
+        finished: whether its creation was finished. Older markers do not say it, and count as finished.
     """
 
     uid: str
@@ -67,7 +67,7 @@ class Marker:
 
 
 def read_marker(cluster: str) -> Marker | None:
-    """What the marker says; None where there is none, or none that can be read."""
+    """The marker's content; None if it is missing or cannot be read."""
     try:
         found = json.loads(paths.marker(cluster).read_bytes())
         return Marker(str(found["id"]), dict(found.get("engine") or {}), found.get("finished") is not False)
@@ -76,28 +76,28 @@ def read_marker(cluster: str) -> Marker | None:
 
 
 def begin(cluster: str) -> str:
-    """Mark the cluster as unfinished, before it is made. Returns its id."""
+    """Mark the cluster as unfinished, before its creation. Returns its id."""
     marker = Marker(uuid.uuid4().hex, docker.identity(), finished=False)
     _write(cluster, marker)
     return marker.uid
 
 
 def finish(cluster: str, uid: str) -> None:
-    """Mark the cluster as finished, where the marker is of the one with this id. Call it once the state has that."""
+    """Mark the cluster as finished, if the marker has this id. Call it once the state has the cluster."""
     marker = read_marker(cluster)
     if marker and marker.uid == uid and not marker.finished:
         _write(cluster, replace(marker, finished=True))
 
 
 def adopt(cluster: str) -> None:
-    """Write a missing or damaged marker again, for whoever says that the cluster is theirs."""
+    """Write a missing or damaged marker again, because the user says that the cluster is theirs."""
     found = nodes(cluster)
     if read_marker(cluster) is None and found and all(mounts_marker(node, cluster) for node in found):
         _write(cluster, Marker(uuid.uuid4().hex, docker.identity()))
 
 
 def _write(cluster: str, marker: Marker) -> None:
-    """A crash or a power cut leaves the old marker or the new one, none that is torn."""
+    """Write the marker in one step: a crash or a power cut leaves the old one or the new one."""
     file = paths.marker(cluster)
     file.parent.mkdir(parents=True, exist_ok=True)
     content = {
@@ -123,8 +123,8 @@ def _write(cluster: str, marker: Marker) -> None:
 def nodes(cluster: str) -> list[Node]:
     """`docker inspect` of the cluster's nodes, stopped ones included; the control plane first.
 
-    Raises AnotherEngineError where the cluster was made in another engine, instead of returning no nodes, EngineError
-    where no engine answers, and CommandError.
+    Raises AnotherEngineError instead of returning no nodes if the cluster was created in another engine, EngineError if
+    no engine answers, and CommandError.
     """
     found = docker.labelled(f"{LABEL}={cluster}")
     if not found:
@@ -133,9 +133,9 @@ def nodes(cluster: str) -> list[Node]:
 
 
 def _refuse_another_engine(cluster: str) -> None:
-    """Raises AnotherEngineError where the engine that answers differs from the recorded one by its id and its host.
+    """Raises AnotherEngineError if the engine that answers has another id and another host than the recorded one.
 
-    With the same host it was made again in the same place: what the old one held is gone.
+    Another id on the same host is a reinstalled engine: the old one's containers no longer exist.
     """
     recorded = marker.engine if (marker := read_marker(cluster)) else {}
     if not recorded.get("id"):
@@ -144,15 +144,15 @@ def _refuse_another_engine(cluster: str) -> None:
     if any(present[key] == recorded[key] for key in ("id", "host")):
         return
     raise AnotherEngineError(
-        f"cluster {cluster} was made in the container engine at {recorded['host']}, and the one at {present['host']} "
-        "answers now; nothing was touched.\n"
-        f"  fix: export DOCKER_HOST={recorded['host']}; or, where that engine is gone for good, "
+        f"cluster {cluster} was created in the container engine at {recorded['host']}, but the one at "
+        f"{present['host']} answers now; nothing was touched.\n"
+        f"  fix: export DOCKER_HOST={recorded['host']}; or, if that engine no longer exists, "
         f"rm {paths.marker(cluster)}"
     )
 
 
 def node_name(node: Node) -> str:
-    """The container's name, which is the node's in Kubernetes, too."""
+    """The container's name, which is also the node's name in Kubernetes."""
     return str(node["Name"]).lstrip("/")
 
 
@@ -167,12 +167,12 @@ def mounts_marker(node: Node, cluster: str) -> bool:
 
 
 def was_made_by(node: Node, uid: str) -> bool:
-    """Whether a node was made by the creation that gave its cluster this id. Older nodes do not say it."""
+    """Whether a node was created with the cluster of this id. Older nodes do not say it."""
     return any(mount.get("Destination") == owner_file(uid) for mount in node["Mounts"])
 
 
 def standing(cluster: str) -> Standing:
-    """What is there of that name. Raises as `nodes` does."""
+    """What exists of the cluster of that name. Raises as `nodes` does."""
     found, marker = nodes(cluster), read_marker(cluster)
     if not found:
         return Standing.NONE
@@ -186,15 +186,14 @@ def standing(cluster: str) -> Standing:
 
 
 def own_nodes(cluster: str, uid: str | None = None) -> list[Node]:
-    """The nodes of our cluster of that name; empty when it is gone, or another's.
+    """The nodes of our cluster of that name; empty if it does not exist, or is not ours.
 
-    A node that somebody has added is none of ours, and proves nothing. A cluster without its control plane is gone: all
-    that it held lay there.
+    A node that somebody else added is not ours, and proves nothing. A cluster without its control plane does not exist:
+    its contents were there.
 
     Parameters:
-        uid: the cluster's id where the state has it. The marker then gets what it lacks: it is written again where it
-            was deleted or damaged, and says that the cluster is finished. The cluster in the state is gone where an
-            unfinished one has taken its place.
+        uid: the cluster's id, if it is in the state. A deleted or damaged marker is then written again, as finished. If
+            an unfinished cluster has replaced the cluster in the state, the latter does not exist.
     """
     found, marker = [each for each in nodes(cluster) if mounts_marker(each, cluster)], read_marker(cluster)
     if not found:
@@ -210,10 +209,10 @@ def own_nodes(cluster: str, uid: str | None = None) -> list[Node]:
 
 
 def refuse_foreign(cluster: str, uid: str | None = None) -> None:
-    """Raises ForeignClusterError, and touches nothing, for nodes that are not all ours.
+    """Raises ForeignClusterError, and touches nothing, if not all nodes are ours.
 
     Parameters:
-        uid: the cluster's id where the state has it: then the marker file may be missing or damaged.
+        uid: the cluster's id, if it is in the state: then the marker file may be missing or damaged.
     """
     found = nodes(cluster)
     told = uid or read_marker(cluster)
@@ -222,18 +221,18 @@ def refuse_foreign(cluster: str, uid: str | None = None) -> None:
 
 
 def refuse_others(cluster: str) -> None:
-    """Raises ForeignClusterError for nodes that another clone, or somebody by hand, has made.
+    """Raises ForeignClusterError for nodes that another clone created, or somebody by hand.
 
-    Nodes that mount the place of our marker are not refused: the state can tell their id where that file was deleted.
+    Nodes that mount our marker's path are allowed: if that file was deleted, the state has their id.
     """
     if not all(mounts_marker(node, cluster) for node in nodes(cluster)):
         raise foreign(cluster)
 
 
 def foreign(cluster: str) -> ForeignClusterError:
-    """What to do about a cluster of that name that is not ours."""
+    """The error, with its fix, for a cluster of that name that is not ours."""
     return ForeignClusterError(
-        f"there is a kind cluster named {cluster} that this clone ({paths.ROOT}) did not make; it is left alone.\n"
-        f"  fix: choose another name with `trainstack:cluster: {{name: ...}}`, "
-        f"or remove that cluster yourself: kind delete cluster --name {cluster}"
+        f"a kind cluster named {cluster} exists that this clone ({paths.ROOT}) did not create; nothing was touched.\n"
+        f"  fix: choose another name with `trainstack:cluster: {{name: NAME}}`, "
+        f"or delete that cluster yourself: kind delete cluster --name {cluster}"
     )

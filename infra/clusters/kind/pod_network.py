@@ -1,6 +1,6 @@
-"""Routes between the pod networks of nodes with our own image: that image's pod network ends at the node.
+"""Routes between the pod networks of nodes with our own image: without them, a pod reaches only pods of its node.
 
-A restarted node has lost its routes, and may have another address than before.
+A restarted node loses its routes, and may get another address.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from infra.process import output
 
 
 def connect(nodes: list[ownership.Node], kubeconfig: Path) -> None:
-    """Set on each node the routes to the pods of all others. Nothing to do for one node, or with a published image.
+    """Set on each node the routes to the other nodes' pods. One node, or a published image, needs none.
 
     Raises CommandError.
 
@@ -40,7 +40,7 @@ def pod_networks(listed: list[dict[str, Any]]) -> dict[str, str]:
 
 
 def addresses(nodes: list[ownership.Node]) -> dict[str, str]:
-    """Node -> its address now, from the engine: the API server learns of a new one only later."""
+    """Node -> its current address, from the engine: the API server learns a new address only later."""
     return {
         ownership.node_name(node): node["NetworkSettings"]["Networks"][NETWORK]["IPAddress"] for node in nodes
     }

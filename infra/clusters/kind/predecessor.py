@@ -1,7 +1,7 @@
-"""What the creation of a kind cluster does with a cluster of that name that is there already: decided here, as data.
+"""Decides, as data, what the creation of a kind cluster does with an existing cluster of that name.
 
-Only a cluster whose creation was never finished is deleted unasked. A finished one may hold other people's work,
-whatever this stack's state knows of it.
+Only a cluster whose creation was never finished is deleted without asking. A finished cluster may hold other people's
+work, also if this stack's state does not know it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from infra.objects import owner
 
 
 class Step(StrEnum):
-    """What is done. CLEAR: delete what is there, then make the cluster."""
+    """The next step. CLEAR: delete the existing nodes, then create the cluster."""
 
     MAKE = "make"
     CLEAR = "clear"
@@ -35,7 +35,7 @@ UNASKED = {
 }
 # With REPLACE_CLUSTER=yes.
 REPLACING = UNASKED | {Standing.FINISHED: Step.CLEAR}
-# With ADOPT=<owner's id>, whatever else is asked for: the user says that the cluster holds the stack's objects.
+# With ADOPT=<owner id>, also beside REPLACE_CLUSTER: the user says that the cluster holds the stack's objects.
 ADOPTING = UNASKED | {
     Standing.UNFINISHED: Step.REFUSE,
     Standing.FINISHED: Step.ADOPT,
@@ -44,7 +44,7 @@ ADOPTING = UNASKED | {
 
 
 def step(standing: Standing) -> Step:
-    """What is done where `standing` says what is there, by what the user asks for in the environment."""
+    """The step for the existing cluster, `standing`, and the variables that the user set."""
     steps = ADOPTING if owner.id_to_adopt() else REPLACING if replacement.is_allowed() else UNASKED
     return steps[standing]
 
@@ -52,38 +52,38 @@ def step(standing: Standing) -> Step:
 def refusal(
     standing: Standing, cluster: str, stack: str, owner_id: str | None = None, lose: str = ""
 ) -> Exception:
-    """The error of what would have deleted a cluster, and has touched nothing.
+    """The error instead of a cluster's deletion. Nothing was touched.
 
     Parameters:
-        owner_id: the id in the mark of the stack's objects, where it is known.
-        lose: the command that deletes the cluster all the same; by default the one that makes it again.
+        owner_id: the id in the mark of the stack's objects, if it is known.
+        lose: the command that deletes the cluster anyway; by default the command that replaces it.
     """
     if standing is Standing.OTHERS:
         return ownership.foreign(cluster)
     if standing is Standing.UNFINISHED:
         return ReplacementRefusedError(
-            f"the creation of kind cluster {cluster} was never finished: it holds nothing to take over; nothing was "
-            f"touched.\n  fix: leave ADOPT out; `make up STACK={stack}` makes the cluster again"
+            f"the creation of kind cluster {cluster} was never finished, so there is nothing to take over; nothing was "
+            f"touched.\n  fix: leave ADOPT out; `make up STACK={stack}` creates the cluster again"
         )
     if standing is Standing.UNTOLD:
         why = (
-            f"its nodes mount {paths.marker(cluster)}, and that file is missing or damaged, so that nobody can say "
-            "whether its creation was finished"
+            f"its nodes mount {paths.marker(cluster)}, which is missing or damaged, so it is unknown whether the "
+            "cluster's creation was finished"
         )
         lose = by_hand(cluster)
     else:
         why = "its creation was finished"
         lose = lose or replacement.command(stack)
-    shown = f"; `make status STACK={stack}` shows the id of the owner" if owner_id is None else ""
+    shown = f"; `make status STACK={stack}` shows the owner id" if owner_id is None else ""
     return ReplacementRefusedError(
-        f"kind cluster {cluster} is there, and the state of stack {stack} does not hold it: {why}; nothing was "
+        f"kind cluster {cluster} exists, but the state of stack {stack} does not have it: {why}; nothing was "
         f"touched.\n{replacement.held(cluster, stack)}\n"
-        f"  fix: to take it over as it is: make up STACK={stack} ADOPT={owner_id or '<owner>'}{shown}\n"
-        "  fix: where another backend has the state: set the PULUMI_BACKEND_URL that the stack was made with\n"
-        f"  fix: to lose it with all that it holds: {lose}"
+        f"  fix: to keep the cluster: make up STACK={stack} ADOPT={owner_id or '<owner>'}{shown}\n"
+        "  fix: if another backend has the state: set the PULUMI_BACKEND_URL that the stack was created with\n"
+        f"  fix: to lose the cluster and its contents: {lose}"
     )
 
 
 def by_hand(cluster: str) -> str:
-    """The command that deletes a cluster, whatever is in it."""
+    """The command that deletes a cluster with all its contents."""
     return f"kind delete cluster --name {cluster}"

@@ -17,8 +17,8 @@ from infra.dynamic import Props, Provider, missing, plain_props, show
 class ClusterProvider(Provider):
     """Properties: `config` (KindConfig as JSON) and `image`.
 
-    A cluster that is there is repaired, never replaced for being stopped. `replacement` says what asks for a
-    replacement, and what it needs. States of release 0.1 hold absolute paths as well: nothing reads them.
+    An existing cluster is repaired: a stopped cluster is never replaced. `replacement` says what causes a replacement,
+    and what it needs. States of release 0.1 also hold absolute paths, which nothing reads.
     """
 
     def create(self, props: Props) -> CreateResult:
@@ -28,7 +28,7 @@ class ClusterProvider(Provider):
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
         config = _config(_olds)
         nodes = ownership.own_nodes(config.name, _olds.get("instance"))
-        if not nodes:  # deleted by hand: a plain `pulumi up` makes it anew, too
+        if not nodes:  # deleted by hand: a plain `pulumi up` also creates it again
             return DiffResult(changes=True, replaces=["config"], delete_before_replace=True)
         reasons = _reasons(nodes, _olds, _news)
         if reasons:
@@ -40,7 +40,7 @@ class ClusterProvider(Provider):
         return DiffResult(changes=not repair.is_working(nodes, paths.kubeconfig(config.name)), replaces=[])
 
     def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
-        """Nothing but a repair: the cluster stays as it was made, its image included."""
+        """Only a repair: the cluster keeps its settings and its image."""
         repaired = self.read(_id, plain_props(_olds)).outs or {}
         return UpdateResult(plain_props(_news) | repaired | {"config": _news["config"]})
 
@@ -60,14 +60,14 @@ def _config(props: Props) -> KindConfig:
 
 
 def replaced_for(olds: Props, news: Props) -> list[str]:
-    """Why an update will replace the cluster; empty where it stays."""
+    """Why an update will replace the cluster; empty if it stays."""
     config = _config(olds)
     nodes = ownership.own_nodes(config.name, olds.get("instance"))
     return _reasons(nodes, olds, news) if nodes else [f"cluster {config.name} is gone"]
 
 
 def _reasons(nodes: list[ownership.Node], olds: Props, news: Props) -> list[str]:
-    """Why the cluster has to be replaced; empty where it stays."""
+    """Why the cluster has to be replaced; empty if it stays."""
     missing = set(olds.get("nodes") or []) - {ownership.node_name(node) for node in nodes}
     reasons = differences(_config(olds), _config(news))
     reasons += [f"node {name} is gone, and kind cannot add one" for name in sorted(missing)]
@@ -77,7 +77,7 @@ def _reasons(nodes: list[ownership.Node], olds: Props, news: Props) -> list[str]
 
 
 class KindCluster(Resource, module="trainstack", name="KindCluster"):
-    """Outputs: `instance` (the cluster's uid: another one for each cluster made), `nodes`, `kubeconfig`."""
+    """Outputs: `instance` (the cluster's uid, new for each created cluster), `nodes`, `kubeconfig`."""
 
     instance: pulumi.Output[str]
     nodes: pulumi.Output[list[str]]
@@ -94,7 +94,7 @@ class KindCluster(Resource, module="trainstack", name="KindCluster"):
 class RegistryProvider(Provider):
     """Properties: `name`, `image`.
 
-    Replaced only when its container is gone or does not ask for this clone's login, or another image was asked for.
+    Replaced only if its container does not exist, does not ask for this clone's login, or the image changes.
     """
 
     def create(self, props: Props) -> CreateResult:
@@ -108,7 +108,7 @@ class RegistryProvider(Provider):
         replaces = ["name"] if is_another else ["image"] if wants_newer else []
         if not replaces and not registry.asks_for_login(_olds["name"]):
             show(
-                f"registry {_olds['name']} does not ask for this clone's login: made anew, the images pushed again"
+                f"registry {_olds['name']} does not ask for this clone's login: it is replaced, images are pushed again"
             )
             replaces = ["name"]
         changes = bool(replaces) or not registry.is_running(_olds["name"])
@@ -151,7 +151,7 @@ class ConnectionProvider(Provider):
 
 
 class Connection(Resource, module="trainstack", name="RegistryConnection"):
-    """The nodes' way to the registry. Pushes wait for it: joining the nodes' network cuts off whoever pushes."""
+    """The nodes' connection to the registry. Pushes wait for it: joining the nodes' network breaks running pushes."""
 
     container: pulumi.Output[str]
 

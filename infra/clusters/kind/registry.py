@@ -1,4 +1,4 @@
-"""The image registry of a kind cluster: one container, reached by the nodes by name and by us on a local port."""
+"""The image registry of a kind cluster: one container. Nodes reach it by name, we reach it on a local port."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from infra.process import CommandError, output
 
 NETWORK = "kind"
 PROJECT = "trainstack.project"
-# The container's label that says which login it asks for.
+# The container's label with the fingerprint of its login.
 LOGIN = "trainstack.login"
 RESTART = "unless-stopped"
 HTPASSWD = "htpasswd"
@@ -32,11 +32,11 @@ SETTINGS = {
 
 
 class ForeignRegistryError(ProgramError):
-    """A container of our registry's name exists and is not ours."""
+    """A container with our registry's name exists and is not ours."""
 
 
 def volume(clone: Path | None = None) -> str:
-    """Shared by the clusters of `clone`, so that a new one finds the layers that an older one was sent.
+    """The volume that all clusters of `clone` share: a new cluster finds the layers that were pushed for an older one.
 
     Parameters:
         clone: its folder; this clone's by default.
@@ -45,14 +45,14 @@ def volume(clone: Path | None = None) -> str:
 
 
 def create(name: str, image: str) -> dict[str, Any]:
-    """Start the registry, replacing one of ours.
+    """Start the registry, and replace an old one of ours.
 
-    Returns the outputs of `read`. Raises ForeignRegistryError, and CommandError where it does not keep running.
+    Returns the outputs of `read`. Raises ForeignRegistryError, and CommandError if it stops at once.
     """
     if not delete(name):
         raise ForeignRegistryError(
-            f"a container named {name} exists that this clone did not make; it is left alone.\n"
-            f"  fix: choose another cluster name, or remove it yourself: docker rm -f {name}"
+            f"a container named {name} exists that this clone did not create; nothing was touched.\n"
+            f"  fix: choose another cluster name, or delete the container yourself: docker rm -f {name}"
         )
     project = f"{PROJECT}={paths.ROOT}"
     output("docker", "volume", "create", "--label", project, volume())
@@ -67,12 +67,12 @@ def create(name: str, image: str) -> dict[str, Any]:
     output("docker", "start", name)
     found = read(name)
     if found is None or not is_running(name):
-        raise CommandError(f"the registry {name} ended at once: docker logs {name}")
+        raise CommandError(f"the registry {name} stopped at once\n  fix: `docker logs {name}` shows why")
     return found
 
 
 def _archive(name: str, text: str) -> str:
-    """A tar archive with one file for root alone. It is ASCII, as its parts are."""
+    """A tar archive with one file that only root may read. It is ASCII text."""
     entry = tarfile.TarInfo(name)
     entry.mode, entry.size = 0o600, len(text)
     archive = io.BytesIO()
@@ -82,30 +82,30 @@ def _archive(name: str, text: str) -> str:
 
 
 def read(name: str) -> dict[str, Any] | None:
-    """The id of the container `name`, running or not; None when it is gone, or another's. Raises CommandError."""
+    """The id of our container `name`, running or not; None if it does not exist or is not ours. Raises CommandError."""
     found = docker.container(name)
     return {"container": found["Id"]} if found is not None and _ours(found) else None
 
 
 def is_running(name: str) -> bool:
-    """Whether the container `name` runs; false where there is none, and while it is paused. Raises CommandError."""
+    """Whether the container `name` exists, runs and is not paused. Raises CommandError."""
     found = docker.container(name)
     return found is not None and bool(found["State"]["Running"]) and not found["State"].get("Paused")
 
 
 def asks_for_login(name: str) -> bool:
-    """Whether our registry `name` is there, running or not, and asks for this clone's login. Raises CommandError."""
+    """Whether our registry `name` exists, running or not, and asks for this clone's login. Raises CommandError."""
     found = docker.container(name)
     return found is not None and _ours(found) and found["Config"]["Labels"].get(LOGIN) == login.fingerprint()
 
 
 def start(name: str) -> bool:
-    """Start our registry `name` where it does not run; True when that had to be done. Raises CommandError."""
+    """Start our registry `name` if it does not run; True if it was started. Raises CommandError."""
     found = docker.container(name)
     if found is None or not _ours(found):
         return False
     if found["HostConfig"]["RestartPolicy"]["Name"] != RESTART:
-        with suppress(CommandError):  # not every engine can change it: then it is started from here only
+        with suppress(CommandError):  # not every engine can change it: then only we start it
             output("docker", "update", "--restart", RESTART, name)
     if is_running(name):
         return False
@@ -114,7 +114,7 @@ def start(name: str) -> bool:
 
 
 def delete(name: str) -> bool:
-    """Remove the container, never its storage. False when one of that name is not ours. Raises CommandError."""
+    """Delete the container, never its storage. False if the container is not ours. Raises CommandError."""
     found = docker.container(name)
     if found is not None:
         if not _ours(found):
@@ -128,7 +128,7 @@ def _ours(found: dict[str, Any]) -> bool:
 
 
 def connect(name: str, nodes: list[str]) -> None:
-    """Put the registry on the nodes' network, and tell their containerd its login, and that it speaks plain HTTP.
+    """Connect the registry to the nodes' network, and configure their containerd with its login and plain HTTP.
 
     Raises CommandError.
 

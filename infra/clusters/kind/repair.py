@@ -1,6 +1,6 @@
-"""Brings a kind cluster that is there back to work: nodes started, kubeconfig file written, pod networks connected.
+"""Repairs an existing kind cluster: starts its nodes, writes its kubeconfig file, connects its pod networks.
 
-A node's container keeps its disk, so a stopped one is no loss: it starts with all that the cluster held.
+A stopped node's container keeps its disk, so nothing of the cluster is lost.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ from infra.process import CommandError, output
 READY_S = 180
 SETTLED_S = 120
 LOOK_S = 1.0
-# How a container in each state of the engine is made to run; `restarting` gets there by itself.
+# State of a container in the engine -> the command that makes it run. `restarting` needs none.
 STARTED_BY = {"created": "start", "exited": "start", "dead": "start", "paused": "unpause"}
 
 Say = Callable[[str], None]
 
 
 class NotReadyError(ProgramError):
-    """The nodes run and the API server does not answer."""
+    """The nodes run, but the API server does not answer."""
 
 
 def is_working(nodes: list[ownership.Node], kubeconfig: Path) -> bool:
-    """Whether all nodes run and the kubeconfig file is there."""
+    """Whether all nodes run and the kubeconfig file exists."""
     return kubeconfig.exists() and not any(map(_has_to_be_started, nodes))
 
 
 def repair(name: str, say: Say, uid: str | None = None) -> bool:
-    """Make our cluster `name` work again; True when something had to be done.
+    """Make our cluster `name` work again; True if something was repaired.
 
     Parameters:
-        name: of the cluster. Where there is none of ours, or an unfinished one, nothing is done.
-        say: gets a line for each thing done.
-        uid: the cluster's id as the state knows it.
+        name: of the cluster. A cluster that is not ours, or is unfinished, is left unchanged.
+        say: gets a line for each repair.
+        uid: the cluster's id in the state.
 
-    Raises NotReadyError when the API server does not come back, CommandError when a node cannot be started.
+    Raises NotReadyError if the API server does not answer, CommandError if a node cannot be started.
     """
     nodes, kubeconfig = ownership.own_nodes(name, uid), paths.kubeconfig(name)
     marker = ownership.read_marker(name)
@@ -76,7 +76,7 @@ def _start(node: ownership.Node, say: Say) -> None:
 
 
 def _restore_kubeconfig(name: str, kubeconfig: Path, say: Say) -> bool:
-    """Write the file where it is missing. The node has none before kubeadm has run; older markers do not tell that."""
+    """Write the file if it is missing. A node on which kubeadm has not run has none; older markers do not say so."""
     if kubeconfig.exists():
         return False
     kubeconfig.parent.mkdir(parents=True, exist_ok=True)
@@ -113,16 +113,16 @@ def _wait_for_api(name: str, kubeconfig: Path) -> None:
         except CommandError as error:
             if time.monotonic() > deadline:
                 raise NotReadyError(
-                    f"the nodes of cluster {name} run, and its API server has not answered for {READY_S} s.\n{error}\n"
-                    f"  fix: `docker logs {name}-control-plane` says what its node does; nothing was replaced"
+                    f"the nodes of cluster {name} run, but its API server did not answer for {READY_S} s; nothing was "
+                    f"replaced.\n{error}\n  fix: `docker logs {name}-control-plane` shows what the node does"
                 ) from None
         time.sleep(LOOK_S)
 
 
 def _wait_for_pods(kubeconfig: Path, begun: datetime) -> None:
-    """Until the pods that keep running have started again, or for SETTLED_S seconds.
+    """Wait until the pods that keep running have started again, at most SETTLED_S seconds.
 
-    Until then the API server shows the pods as they were when the node stopped, and their webhooks do not answer.
+    Until then the API server shows the pods' state from before the stop, and their webhooks do not answer.
     """
     command = (
         "kubectl",
@@ -140,7 +140,7 @@ def _wait_for_pods(kubeconfig: Path, begun: datetime) -> None:
             if all(_started_after(pod, begun) for pod in json.loads(output(*command))["items"]):
                 return
         except CommandError:
-            pass  # the API server has answered once, and may pause again while it starts
+            pass  # the API server may stop answering again while it starts
         time.sleep(LOOK_S)
 
 
@@ -152,7 +152,7 @@ def _started_after(pod: dict[str, Any], begun: datetime) -> bool:
     running = [
         (status["state"].get("running") or {}).get("startedAt") for status in statuses if status["ready"]
     ]
-    # The API tells whole seconds.
+    # The API has whole seconds.
     earliest = begun.replace(microsecond=0)
     fresh = [start for start in running if start and datetime.fromisoformat(start) >= earliest]
     return bool(statuses) and len(fresh) == len(statuses)

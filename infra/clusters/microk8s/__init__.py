@@ -1,1 +1,1 @@
-"""MicroK8s on this machine, over the `snap` and `microk8s` commands."""
+"""MicroK8s on this machine, by the commands `snap` and `microk8s`."""

@@ -1,7 +1,7 @@
-"""What we ask of `snap` and `microk8s`.
+"""Our calls of `snap` and `microk8s`.
 
-Each function names the document of the behaviour that it relies on; tests run them against a stand-in that follows the
-same documents. Nothing here has been run against a real MicroK8s.
+Each function names the document of the behaviour that it relies on. Tests run against a stand-in that follows the same
+documents. Nothing here was run against a real MicroK8s.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ IMPORT_IMAGE = ("microk8s", "images", "import")
 
 
 class MicroK8sError(ProgramError):
-    """MicroK8s cannot be had or does not get ready."""
+    """MicroK8s cannot be installed or does not become ready."""
 
 
 def installed() -> bool:
@@ -36,7 +36,7 @@ def install(channel: str) -> None:
     except CommandError as error:
         raise MicroK8sError(
             f"microk8s cannot be installed from channel {channel}.\n{error}\n"
-            "  fix: `snap info microk8s` lists the channels; snapd has to run, and you have to be root"
+            "  fix: start snapd, be root, and use a channel that `snap info microk8s` lists"
         ) from None
 
 
@@ -69,11 +69,11 @@ def wait_ready() -> None:
         text = output("microk8s", "status", "--wait-ready", "--timeout", str(WAIT_S))
     except CommandError as error:
         raise MicroK8sError(
-            f"microk8s is not ready after {WAIT_S} s.\n{error}\n  fix: `microk8s inspect` says what is wrong"
+            f"microk8s is not ready after {WAIT_S} s.\n{error}\n  fix: `microk8s inspect` shows what is wrong"
         ) from None
     if "microk8s is running" not in text:
         raise MicroK8sError(
-            f"microk8s is not running:\n{text.strip()}\n  fix: `microk8s inspect` says what is wrong"
+            f"microk8s is not running:\n{text.strip()}\n  fix: `microk8s inspect` shows what is wrong"
         )
 
 
@@ -85,7 +85,9 @@ def enable(addon: str) -> None:
     try:
         output("microk8s", "enable", addon)
     except CommandError as error:
-        raise MicroK8sError(f"add-on {addon} cannot be enabled.\n{error}") from None
+        raise MicroK8sError(
+            f"add-on {addon} cannot be enabled.\n{error}\n  fix: `microk8s enable {addon}` shows what is wrong"
+        ) from None
 
 
 def kubeconfig() -> str:

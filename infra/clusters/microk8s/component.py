@@ -20,7 +20,7 @@ from infra.process import CommandError
 
 
 class MicroK8s(pulumi.ComponentResource):
-    """The installation and a provider for the objects in it. They are deleted one by one: it may stay."""
+    """The installation and a provider for its objects. Objects are deleted one by one: the installation may stay."""
 
     def __init__(self, *, stack: Stack) -> None:
         super().__init__("trainstack:cluster:MicroK8s", stack.name)
@@ -46,7 +46,7 @@ class MicroK8s(pulumi.ComponentResource):
             kubeconfig_path=installation.instance.apply(lambda _: path),
             context=None,
             cluster_uid=installation.instance,
-            # An archive is imported where the registry add-on is not there to take pushes.
+            # Without the registry add-on, which would take pushes, an archive is imported.
             image_registry=registries.MICROK8S if Addon.REGISTRY in addons else None,
             image_import=IMPORT_IMAGE,
             connection=installation,
@@ -55,7 +55,7 @@ class MicroK8s(pulumi.ComponentResource):
 
 
 class MicroK8sClusters(ClusterProtocol):
-    """MicroK8s on this machine. snapd says whether it is gone. One that was there before us is left, not removed."""
+    """MicroK8s on this machine. snapd says whether it still exists. We never remove somebody else's installation."""
 
     def is_gone(self, stack: Stack, is_preview: bool) -> bool:
         """Before MicroK8s is installed, there is no kubeconfig."""
@@ -73,7 +73,7 @@ class MicroK8sClusters(ClusterProtocol):
     def reach(self, stack: Stack, asked: Look, is_preview: bool) -> None:
         installation.reach(stack.cluster_name, may_start=not is_preview)
 
-    def provide(self, stack: Stack) -> Cluster:
+    def register(self, stack: Stack) -> Cluster:
         return MicroK8s(stack=stack).cluster
 
     def owns(self, name: str) -> bool:
@@ -83,5 +83,5 @@ class MicroK8sClusters(ClusterProtocol):
         installation.repair(name, say)
 
     def remove_unfinished(self, name: str, stack: str) -> None:
-        """An installation that no state tells of stays."""
+        """An installation that is in no state stays."""
         paths.marker(name).unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Makes MicroK8s ready, and removes it only where we installed it."""
+"""Installs MicroK8s or makes it ready, and removes it only if we installed it."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ def is_ours(name: str) -> bool:
 
 
 def reach(name: str, may_start: bool) -> None:
-    """Write the kubeconfig of an installation that is there, so that it can be asked what it holds.
+    """Write the kubeconfig of an existing installation, so that it can be read.
 
     Parameters:
-        may_start: whether to start one that does not run.
+        may_start: whether to start a stopped installation.
     """
     if paths.kubeconfig(name).exists() or not shutil.which("snap") or not commands.installed():
         return
@@ -60,14 +60,14 @@ def reach(name: str, may_start: bool) -> None:
 
 
 def read(name: str) -> dict[str, Any] | None:
-    """The outputs of an installation, running or not; None when it is gone, which snapd has to say."""
+    """The outputs of an installation, running or not; None if snapd says that it does not exist."""
     return outputs(name) if commands.installed() else None
 
 
 def outputs(name: str) -> dict[str, Any]:
     """`instance`, the cluster's uid, changes with its certificate authority, not with the machine's address.
 
-    `ours` says whether we installed it. What the kubeconfig tells is missing where its file is.
+    `ours` says whether we installed it. Without the kubeconfig file, the outputs from it are missing.
     """
     kubeconfig = paths.kubeconfig(name)
     ours = {"ours": paths.marker(name).exists()}
@@ -79,14 +79,14 @@ def outputs(name: str) -> dict[str, Any]:
 
 
 def change(channel: str, addons: Iterable[str], name: str, moved: bool) -> dict[str, Any]:
-    """Follow a changed configuration. Add-ons are never disabled, and others' installation keeps its channel."""
+    """Apply a changed configuration. Add-ons are never disabled. Somebody else's installation keeps its channel."""
     if moved and paths.marker(name).exists():
         commands.refresh(channel)
     return create(channel, addons, name)
 
 
 def delete(name: str) -> None:
-    """Remove an installation of ours; leave any other. `name`: of the stack's cluster. Raises CommandError."""
+    """Remove our installation; keep any other. `name`: of the stack's cluster. Raises CommandError."""
     marker = paths.marker(name)
     if marker.exists():
         if commands.installed():
@@ -96,7 +96,7 @@ def delete(name: str) -> None:
 
 
 def write_kubeconfig(name: str) -> None:
-    """Ask MicroK8s for an administrator's kubeconfig, and keep it for the owner's eyes only."""
+    """Write MicroK8s's administrator kubeconfig to a file that only its owner can read."""
     path = paths.kubeconfig(name)
     path.parent.mkdir(parents=True, exist_ok=True)
     text = commands.kubeconfig()
@@ -106,14 +106,14 @@ def write_kubeconfig(name: str) -> None:
 
 
 def is_working(name: str) -> bool:
-    """Whether it runs and the kubeconfig file is there. `name`: of the stack's cluster."""
+    """Whether it runs and the kubeconfig file exists. `name`: of the stack's cluster."""
     return paths.kubeconfig(name).exists() and commands.running()
 
 
 def repair(name: str, say: Callable[[str], None]) -> bool:
-    """Start it where it is stopped, and write a missing kubeconfig; True when something had to be done.
+    """Start it if it is stopped, and write a missing kubeconfig; True if something was repaired.
 
-    Where it is not installed, nothing is done. `say` gets a line for each thing done. Raises MicroK8sError.
+    If it is not installed, nothing is done. `say` gets a line for each repair. Raises MicroK8sError.
     """
     if not commands.installed() or is_working(name):
         return False

@@ -15,7 +15,7 @@ from infra.dynamic import Props, Provider, changed, missing, plain_props, show
 class MicroK8sProvider(Provider):
     """Properties: `name` of the stack's cluster, `channel`, `addons`.
 
-    It is gone only when snapd says so: one that is stopped is started.
+    A stopped installation is started. Only snapd says that it no longer exists.
     """
 
     updated_by = ("channel", "addons")

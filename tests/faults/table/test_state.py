@@ -87,7 +87,7 @@ def test_a_state_without_the_cluster_costs_nobody_the_cluster(
     assert refused.returncode != 0, refused.stdout
     assert everything(project) == before, refused.stdout
     for part in (
-        f"kind cluster {project.cluster} is there",
+        f"kind cluster {project.cluster} exists",
         "its creation was finished",
         "nothing was touched",
         f"namespaces/{PRECIOUS}",

@@ -20,7 +20,7 @@ from infra.clusters.existing.kubeconfig import ensure_named
 from infra.config import ConfigError, Stack
 from infra.config.operator import Install, OperatorApi
 from infra.config.storage_kinds import StorageKind
-from infra.objects import adoption, job_kinds, patience
+from infra.objects import adoption, job_kinds, retry
 from infra.objects.adoption import Ownership
 from infra.objects.api import ApiAddress
 from infra.objects.job_kinds import DEFINITION, PYTORCHJOB
@@ -101,7 +101,7 @@ GUARDS: dict[str, list[Guard]] = {
     "run.finished.left": [lambda look: finished.left(leaving(), look, FINISHED)],
     "inspection.objects": [lambda look: inspection.objects(stack(**EXISTING), look)],
     "objects.adoption.survey": [lambda look: adoption.survey(look, PLANNED, OWNED)],
-    "decision.only_cluster": [lambda look: survey_of_program(look)],
+    "decision.needs_two_passes": [lambda look: survey_of_program(look)],
     "decision.ensure_usable": [
         lambda look, kind=kind: decision.ensure_usable(of_kind(kind), look, [])  # type: ignore[misc]
         for kind in StorageKind
@@ -183,7 +183,7 @@ def decided(look: Look) -> bool:
 
 
 def survey_of_program(look: Look) -> bool:
-    return decision.only_cluster(
+    return decision.needs_two_passes(
         stack(**EXISTING), look, PLANNED, Ownership(StackState(), "0" * 16, own_cluster=True)
     )
 
@@ -196,7 +196,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 def look(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Look]:
-    monkeypatch.setattr(patience, "PAUSE_S", 0.01)
+    monkeypatch.setattr(retry, "PAUSE_S", 0.01)
     monkeypatch.setattr(component, "ensure_named", lambda *_: None)
     server.fault, server.at = None, None
     server.asked.clear()
@@ -299,7 +299,7 @@ def test_a_right_that_is_missing_is_named_once_the_server_is_back(
             server.fault = missing
             with pytest.raises(UnknownError, match="this user may not ") as raised:
                 guard(look(limit_s=PATIENT_S))
-            assert "fix: have the right given" in str(raised.value) or name.endswith(".users")
+            assert "fix: ask an administrator for this right" in str(raised.value) or name.endswith(".users")
             assert not missing.left
             assert missing.asked <= 3, "a guard may ask twice"
 

@@ -113,7 +113,7 @@ def test_a_missing_model_is_found(models: Path) -> None:
     (models / "mnist_cnn.pt").unlink()
     missing, left = inspection.model_findings(outputs(models), STACK_, settled())
     assert "is missing" in missing
-    assert left.startswith(f"{models}/runs/pytorch-simple-1/mnist_cnn.pt is there")
+    assert left.startswith(f"{models}/runs/pytorch-simple-1/mnist_cnn.pt exists")
     (models / "runs" / "pytorch-simple-1" / "mnist_cnn.pt").unlink()
     assert list(inspection.model_findings(outputs(models), STACK_, settled())) == [missing]
     assert list(inspection.model_findings(outputs(models, "Suspended"), STACK_, settled())) == []
@@ -122,7 +122,7 @@ def test_a_missing_model_is_found(models: Path) -> None:
 def test_another_runs_model_is_found(models: Path) -> None:
     (models / "mnist_cnn.pt").write_bytes(b"other")
     (finding,) = inspection.model_findings(outputs(models), STACK_, settled())
-    assert "is not the model of pytorch-simple's run" in finding
+    assert ", the model of pytorch-simple's run" in finding
 
 
 def test_what_goes_in_time_is_no_finding(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:

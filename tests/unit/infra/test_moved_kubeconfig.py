@@ -14,7 +14,7 @@ from pulumi.dynamic import ResourceProvider
 from infra import agreed, stack_plan
 from infra.clusters.discovery import ClusterContents
 from infra.objects.api import ApiAddress
-from infra.objects.patience import Patience
+from infra.objects.retry import Patience
 from infra.run import provider
 from infra.run.ending import EndingProvider
 from tests.unit.infra import samples
@@ -126,7 +126,7 @@ def test_a_trainjob_is_deleted_all_the_same(
     tmp_path: Path, text: str | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     EndingProvider().delete("u", PROPS | kubeconfig(tmp_path, text))
-    assert "it is deleted without being suspended first" in capsys.readouterr().out
+    assert "cannot be suspended before its deletion" in capsys.readouterr().out
 
 
 @UNUSABLE

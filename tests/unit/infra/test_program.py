@@ -157,7 +157,7 @@ def test_a_cluster_that_is_made_anew_is_refused_before_anything_is_registered(
     monkeypatch.setattr(ownership, "own_nodes", lambda name, uid=None: [{"Name": name}])
     monkeypatch.setattr(foreign_objects, "titles", lambda address, stack: others)
     configured(job=JOB)
-    with pytest.raises(pulumi.RunError, match="default/notes" if others else "goes on by itself"):
+    with pytest.raises(pulumi.RunError, match="default/notes" if others else "with `make up`, nothing to do"):
         run_program()
     assert recorder.registered == []
     assert told.exists() is not bool(others)
@@ -183,7 +183,7 @@ def test_a_finished_cluster_that_the_state_lacks_is_refused_before_anything_is_r
         return
     known = OWNER_ID if held else "<owner>"
     with pytest.raises(
-        pulumi.RunError, match=f"(?s)trainstack-dev is there.*namespaces/precious.*ADOPT={known}"
+        pulumi.RunError, match=f"(?s)trainstack-dev exists.*namespaces/precious.*ADOPT={known}"
     ):
         run_program()
     assert recorder.registered == []
@@ -306,7 +306,7 @@ def test_a_cluster_that_is_not_ours_ends_it_with_a_sentence(
     def refuse(*asked: object) -> None:
         raise error
 
-    monkeypatch.setattr(selection, "provide", refuse)
+    monkeypatch.setattr(selection, "register", refuse)
     configured(job=JOB)
     with pytest.raises(pulumi.RunError, match=str(error)):
         run_program()

@@ -176,7 +176,7 @@ def test_a_volume_on_its_way_out_gets_rid_of_its_claim_and_keeps_its_files(polic
     assert len(server.patches) == patches
     for (patch,) in server.patches:
         assert (patch["path"], patch["value"]) == ("/spec/persistentVolumeReclaimPolicy", "Retain")
-    assert [line for line in shown if OWN.claim in line and "files kept" in line] == shown != []
+    assert [line for line in shown if OWN.claim in line and "the files stay" in line] == shown != []
 
 
 def test_a_volume_that_others_hold_is_waited_for_and_then_named(monkeypatch: pytest.MonkeyPatch) -> None:

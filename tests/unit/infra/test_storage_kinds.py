@@ -214,5 +214,7 @@ def test_a_claim_in_a_cluster_that_is_not_made_yet_is_refused(cluster: str) -> N
     if cluster == "existing":
         decision.ensure_usable(of_kind(StorageKind.CLAIM, cluster), nowhere, [])
         return
-    with pytest.raises(ConfigError, match=r"(?s)storage\.claim = 'theirs'.*not there yet.*fix: make it"):
+    with pytest.raises(
+        ConfigError, match=r"(?s)storage\.claim = 'theirs'.*does not exist yet.*fix: create it"
+    ):
         decision.ensure_usable(of_kind(StorageKind.CLAIM, cluster), nowhere, [])

@@ -40,7 +40,7 @@ def ensure(*live: Manifest, brought: str = BROUGHT) -> list[str]:
 def test_a_newer_one_is_refused_with_the_way_on(version: str) -> None:
     text = (
         rf"(?s)trainstack:operator = \(newer in the cluster: Deployment/kubeflow/trainer {version}\).*"
-        rf"allowed: what this program brings, {BROUGHT}, another one of .*fix: go on .*make down STACK=dev"
+        rf"allowed: the minor version of {BROUGHT}, which this program installs, .*fix: use .*make down STACK=dev"
     )
     with pytest.raises(ConfigError, match=text):
         ensure(controller(version))
@@ -68,7 +68,7 @@ def test_the_program_asks_the_cluster_about_what_its_state_holds(monkeypatch: py
     monkeypatch.setattr(adoption, "_live", lambda look, planned: [there])
     asking = stack(cluster={"kind": "existing"}, image={"reference": "x:1", "unpinned": True})
     with pytest.raises(ConfigError, match=r"v2\.4\.0"):
-        decision.only_cluster(asking, look(), [controller()], owned)
+        decision.needs_two_passes(asking, look(), [controller()], owned)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from infra.config.operator import OperatorApi
 from infra.objects.api import ApiAddress
 from infra.objects.job_kinds import TRAINJOB, JobKind
 from infra.objects.labels import RUN
-from infra.objects.patience import UnreachableError
+from infra.objects.retry import UnreachableError
 from infra.run import waiting
 from infra.run.job_api import JobApi, JobGoneError, TrainJobApi
 from infra.run.waiting import Waiting

@@ -59,7 +59,7 @@ def test_each_changed_setting_replaces_and_says_so(
     assert difference.replaces == ["config"]
     said = capsys.readouterr().out
     assert f"{key}: {getattr(CONFIG, key)} -> {CHANGES[key]}" in said
-    assert "models and data are folders of this machine and stay" in said
+    assert "models and data stay: they are folders of this machine" in said
 
 
 @pytest.mark.parametrize("key", [field.name for field in dataclasses.fields(KindConfig)])

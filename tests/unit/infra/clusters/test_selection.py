@@ -228,7 +228,7 @@ def test_more_than_the_nodes_offer_is_refused(resources: dict[str, Any], key: st
     found = stack(job={"name": "x", "resources": resources, "replicas": {"worker": 1}})
     wanted = 2 * quantity(str(resources[key]))
     ensure_offered(found, {name: wanted})
-    few = rf"job\.resources\.{key} = .*\n.*at most {wanted - 1} {name} in this cluster; 2 replicas want {wanted}"
+    few = rf"job\.resources\.{key} = .*\n.*at most {wanted - 1} {name} in this cluster; 2 replicas need {wanted}"
     with pytest.raises(ConfigError, match=few):
         ensure_offered(found, {name: wanted - 1})
     with pytest.raises(ConfigError, match=f"at most 0 {name}"):

@@ -111,7 +111,7 @@ def test_what_this_user_may_not_read_is_named(
     (folder / "data").mkdir()
     closed = {folder / name, folder / "data"}
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path) not in closed)
-    with pytest.raises(CommandError, match=f"{folder / name} cannot be read by this user\n  fix: "):
+    with pytest.raises(CommandError, match=f"you may not read {folder / name}\n  fix: "):
         tags(root, context=str(folder))
 
 

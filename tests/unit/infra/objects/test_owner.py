@@ -160,20 +160,20 @@ def test_lost_objects_are_handed_to_make_up(tmp_path: Path) -> None:
     file, found = tmp_path / "lost", Survey(lost=(live("kubeflow", **marked(MINE)),))
     owned = Ownership(StackState(cluster=True), MINE, False)
     with pytest.raises(adoption.LostObjectsError, match="make up STACK=gpu puts"):
-        adoption.hand_over(found, owned, "gpu", {agreed.LOST_OBJECTS: str(file)})
+        adoption.report_lost(found, owned, "gpu", {agreed.LOST_OBJECTS: str(file)})
     assert json.loads(file.read_text()) == {"objects": list(found.lost)}
-    assert not adoption.hand_over(found, owned, "gpu", {agreed.ADOPTING: "yes"})
-    assert not adoption.hand_over(Survey(), owned, "gpu", {})
+    assert not adoption.report_lost(found, owned, "gpu", {agreed.ADOPTING: "yes"})
+    assert not adoption.report_lost(Survey(), owned, "gpu", {})
 
 
 def test_without_a_state_the_cluster_comes_first(tmp_path: Path) -> None:
     file, found = tmp_path / "lost", Survey(lost=(live("kubeflow", **marked(MINE)),))
     given = Ownership(StackState(), MINE, True)
-    assert adoption.hand_over(found, given, "gpu", {agreed.LOST_OBJECTS: str(file)})
+    assert adoption.report_lost(found, given, "gpu", {agreed.LOST_OBJECTS: str(file)})
     with pytest.raises(adoption.LostObjectsError, match=f"ADOPT={MINE}"):
-        adoption.hand_over(found, given, "gpu", {})
+        adoption.report_lost(found, given, "gpu", {})
     with pytest.raises(adoption.LostObjectsError, match="ADOPT="):
-        adoption.hand_over(
+        adoption.report_lost(
             found, Ownership(StackState(), None, True), "gpu", {agreed.LOST_OBJECTS: str(file)}
         )
 

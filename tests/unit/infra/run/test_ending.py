@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from infra import agreed
-from infra.objects.patience import UnreachableError
+from infra.objects.retry import UnreachableError
 from infra.run import ending
 from infra.run.ending import EndingProvider
 from infra.run.job_api import TrainJobApi
@@ -78,7 +78,7 @@ def test_a_part_that_stays_is_waited_for_no_longer_than_that(
     monkeypatch.setattr(ending, "GONE_S", -1)
     delete()
     assert server.parts == [True, False]
-    assert "its pods are not gone" in capsys.readouterr().out
+    assert "its pods still exist" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("job", [None, *map(trainjob, ("Complete", "Failed", "Suspended"))])
@@ -106,7 +106,7 @@ def test_a_refusal_is_said_and_the_deletion_goes_on(
     delete()
     said = capsys.readouterr().out.splitlines()
     assert [line.partition(": ")[2].rpartition(": ")[0] for line in said] == [
-        "it is deleted without being suspended first"
+        "the job cannot be suspended before its deletion"
     ] * 2
     assert "403" in said[0]
     assert said[1].endswith("no answer")

@@ -117,14 +117,14 @@ def test_a_trainjob_is_deleted_when_its_time_has_come(
     place = "/apis/trainer.kubeflow.org/v1alpha1/namespaces/kubeflow/trainjobs/j"
     deleted = [(each.path, each.query) for each in asked if each.method == "DELETE"]
     assert deleted == ([(place, {"propagationPolicy": "Background"})] if is_deleted else [])
-    assert said == ([f"j: it has finished, and leaves after {seconds} s"] if is_deleted else [])
+    assert said == ([f"j: the job finished more than {seconds} s ago: deleted"] if is_deleted else [])
 
 
 @pytest.mark.parametrize("answer", [403, 500, ConnectionRefusedError("refused")], ids=str)
 def test_what_cannot_be_deleted_is_said_and_stays(monkeypatch: pytest.MonkeyPatch, answer: object) -> None:
     """Pulumi meets it, too, and says what to do."""
     _, (line,) = removed(monkeypatch, TRAINJOB, answer, DAY_S)
-    assert line.startswith("j: it has finished, and is not deleted: ")
+    assert line.startswith("j: the job finished, but cannot be deleted: ")
 
 
 def removed(
@@ -141,7 +141,7 @@ def removed(
         return answer
 
     monkeypatch.setattr(addresses, "of_stack", lambda _: ApiAddress(None))
-    monkeypatch.setattr("infra.objects.patience.PAUSE_S", 0)
+    monkeypatch.setattr("infra.objects.retry.PAUSE_S", 0)
     play(monkeypatch, answered)
     api = next(api for api, each in OF_API.items() if each is kind)
     finished.remove(known(api, seconds), [run(kind)], said.append)

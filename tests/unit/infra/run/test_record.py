@@ -16,7 +16,7 @@ from infra import agreed
 from infra.job.pod import TAKES
 from infra.objects.api import ApiAddress
 from infra.objects.job_kinds import OF_API, PYTORCHJOB, JobKind
-from infra.objects.patience import UnreachableError
+from infra.objects.retry import UnreachableError
 from infra.process import CommandError
 from infra.run import provider, record, replica_logs
 from infra.run.copy import CopyError
@@ -170,7 +170,7 @@ def run(tmp_path: Path) -> Path:
 def follow(monkeypatch: pytest.MonkeyPatch, run: Path) -> Follow:
     """Waits for a cluster's job; returns what was shown, which ends with its error's text where there is one."""
     monkeypatch.setattr(replica_logs, "LOG_PATIENCE_S", 0)
-    monkeypatch.setattr("infra.objects.patience.PAUSE_S", 0)
+    monkeypatch.setattr("infra.objects.retry.PAUSE_S", 0)
 
     def followed(cluster: Cluster, model: str | None = None) -> list[str]:
         shown: list[str] = []
@@ -422,7 +422,7 @@ def test_the_record_of_a_run_elsewhere_goes_to_its_volume_too(
     files = ["j-master-0.log", agreed.PRINTED, agreed.RECORD, agreed.TIMELINE]
     assert sent == [("c", "j-1", "own.pt", files, outcome == "Succeeded")], "once: its end was known then"
     assert told(run)["outcome"] == outcome
-    assert ("alone, and not on the volume" in capsys.readouterr().out) is (error is not None)
+    assert ("the volume cannot be written" in capsys.readouterr().out) is (error is not None)
 
 
 def test_a_record_that_somebody_else_has_ended_goes_to_the_volume_once(
@@ -474,7 +474,7 @@ def test_a_log_that_cannot_be_read_costs_at_most_a_sentence(
     logs = dict.fromkeys(names(kind), status)
     pods = [pod(kind, each, state=ended(1)) for each in names(kind)]
     shown = follow(ending(kind, "Failed", pods, logs))
-    assert len([each for each in shown if "the logs of its pods are not kept: 403" in each]) == said
+    assert len([each for each in shown if "the logs of its pods cannot be read: 403" in each]) == said
     assert told(run)["outcome"] == "Failed"
 
 
@@ -486,7 +486,7 @@ def test_a_folder_that_cannot_be_written_is_said_once(
     moments = [Moment(job(PYTORCHJOB, *how), []) for how in ((), ("Succeeded",))]
     monkeypatch.setattr(record, "KEEP_EVERY_S", 0)
     shown = follow(Cluster(PYTORCHJOB, moments))
-    assert len([each for each in shown if "its record is not kept" in each]) == 1
+    assert len([each for each in shown if "its record cannot be written" in each]) == 1
 
 
 def test_a_file_of_the_programs_own_stays(follow: Follow, run: Path) -> None:
@@ -494,7 +494,7 @@ def test_a_file_of_the_programs_own_stays(follow: Follow, run: Path) -> None:
     (run / agreed.RECORD).write_text('{"lr": 1}')
     shown = follow(ending(PYTORCHJOB, "Succeeded"))
     assert (run / agreed.RECORD).read_text() == '{"lr": 1}'
-    assert "the program's own" in "\n".join(shown)
+    assert "belongs to your program" in "\n".join(shown)
 
 
 def test_of_a_long_log_the_end_is_kept(follow: Follow, monkeypatch: pytest.MonkeyPatch, run: Path) -> None:

@@ -19,7 +19,7 @@ from kubernetes.config import ConfigException
 
 from infra import agreed
 from infra.objects.api import ApiAddress
-from infra.objects.patience import STARTING_S, Patience, UnreachableError
+from infra.objects.retry import STARTING_S, Patience, UnreachableError
 from infra.run import job_status, provider, result, waiting
 from infra.run.job_api import JobApi
 from infra.run.log_follower import failure_lines
@@ -259,7 +259,7 @@ def test_a_job_that_nobody_followed_and_whose_pods_are_gone_has_no_title_without
     with pytest.raises(RunFailedError) as failed:
         end(KeptLogs([]))
     assert "last lines" not in str(failed.value)
-    assert "no line of its log is left: its pods are gone, and nobody followed it" in str(failed.value)
+    assert "its log is lost: its pods were deleted, and nobody followed the job" in str(failed.value)
 
 
 def test_only_what_has_failed_at_the_first_look_had_failed_before() -> None:
@@ -489,10 +489,10 @@ def test_a_replica_that_waits_for_one_that_has_ended_is_given_up_at_once(
     spec: dict[str, Any], pods: list[dict[str, Any]]
 ) -> None:
     api = FakeApi([{**job("Running"), "spec": spec}], pods, ["OSError: No space left on device"])
-    told = "cannot run: .*and j-worker-0 has ended; this run cannot finish"
+    told = "cannot run: .*after j-worker-0 had ended; this run cannot finish"
     with pytest.raises(RunFailedError, match=f"(?s){told}.*No space left on device"):
         end(api)
-    assert "j-worker-0 has ended; this run cannot finish" in "".join(api.shown)
+    assert "j-worker-0 had ended; this run cannot finish" in "".join(api.shown)
 
 
 @pytest.mark.parametrize(
@@ -524,9 +524,7 @@ def test_a_job_suspended_by_others_is_no_success() -> None:
 
 
 QUEUED = "j: Suspended, queued in team-a until Kueue admits it"
-NO_QUEUE = (
-    "queue team-a: NoSuchQueue: namespace kubeflow has no LocalQueue of this name, so nobody admits the job"
-)
+NO_QUEUE = "queue team-a: NoSuchQueue: namespace kubeflow has no LocalQueue of this name, so the job is never admitted"
 GROUP = "/apis/kueue.x-k8s.io"
 LOCAL_QUEUE = f"{GROUP}/v1beta2/namespaces/kubeflow/localqueues/team-a"
 

@@ -249,7 +249,7 @@ def test_a_complete_job_is_a_succeeded_run_with_the_log_of_its_last_rank_0() -> 
 def test_a_failed_job_shows_the_container_that_failed_and_how_to_go_on() -> None:
     failed = [pod("j-node-0-1-abcde", "1", "Failed", 3)]
     api = Told([trainjob("Failed", message="jobset failed")], failed, {"j-node-0-1-abcde": ["boom"]})
-    told = r"(?s)TrainJob kubeflow/j failed: jobset failed.*pod j-node-0-1-abcde.*boom.*delete trainjob j,"
+    told = r"(?s)TrainJob kubeflow/j failed: jobset failed.*pod j-node-0-1-abcde.*boom.*delete trainjob j"
     with pytest.raises(RunFailedError, match=told):
         Waiting(api, RANK0).until_end()
 

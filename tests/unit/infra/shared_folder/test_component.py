@@ -77,8 +77,8 @@ def test_the_state_holds_the_nodes_that_were_looked_at_and_no_other(monkeypatch:
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (NotSharedError("another folder than on node a is there on node b"), "is there on node b"),
-        (ApiException(403, "Forbidden"), "the cluster lets nobody look: 403 Forbidden"),
+        (NotSharedError("node b has another folder than node a"), "another folder than node a"),
+        (ApiException(403, "Forbidden"), "the cluster refuses the check: 403 Forbidden"),
     ],
 )
 def test_a_folder_that_is_not_shared_is_refused_with_the_way_out(

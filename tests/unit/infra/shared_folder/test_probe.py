@@ -53,9 +53,9 @@ def test_nodes_that_see_one_folder_are_told(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize(
     ("folders", "said"),
     [
-        ({"b": "own"}, "another folder than on node a is there on node b"),
-        ({"a": "own"}, "another folder than on node a is there on nodes b, c"),
-        ({"b": "own", "c": "own too"}, "another folder than on node a is there on nodes b, c"),
+        ({"b": "own"}, "node b has another folder than node a"),
+        ({"a": "own"}, "nodes b, c have another folder than node a"),
+        ({"b": "own", "c": "own too"}, "nodes b, c have another folder than node a"),
     ],
 )
 def test_nodes_that_see_another_are_named(
@@ -106,14 +106,14 @@ def test_a_node_that_cannot_tell_does_not_block_for_ever(
     status: dict[str, Any], said: str, silent: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     core = PlayedNodes([node("a"), node("b")], broken={silent: status})
-    with pytest.raises(NotSharedError, match=f"node {silent} cannot tell: .*{said}"):
+    with pytest.raises(NotSharedError, match=f"node {silent} gave no answer: .*{said}"):
         look(core, monkeypatch)
 
 
 def test_pods_that_somebody_deletes_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
     core = PlayedNodes([node("a"), node("b")])
     monkeypatch.setattr(core, "live", listed)
-    with pytest.raises(NotSharedError, match="node a cannot tell: its pod was deleted"):
+    with pytest.raises(NotSharedError, match="node a gave no answer: its pod was deleted"):
         look(core, monkeypatch)
 
 

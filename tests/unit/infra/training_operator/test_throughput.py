@@ -83,7 +83,8 @@ def test_a_key_that_somebody_elses_operator_would_not_heed_is_refused(key: str, 
     theirs = ClusterContents(crd=True, operator=True, namespaces=frozenset({"kubeflow"}))
     asked = stack(operator={"install": install, key: ALL[key]})
     with pytest.raises(
-        ConfigError, match=rf"(?s)trainstack:operator.{key} = {ALL[key]}\b.*somebody else.*fix: remove it"
+        ConfigError,
+        match=rf"(?s)trainstack:operator.{key} = {ALL[key]}\b.*somebody else.*fix: remove the key",
     ):
         plan(asked, theirs)
 

@@ -83,7 +83,7 @@ def test_what_is_missing_stays_missing(missing: str) -> None:
 def test_what_is_no_kubeconfig_is_refused_and_not_shown(tmp_path: Path, wrong: str) -> None:
     path = tmp_path / "config"
     path.write_text(wrong)
-    with pytest.raises(ConfigError, match="is no kubeconfig") as refused:
+    with pytest.raises(ConfigError, match="is not a kubeconfig") as refused:
         one_context.text(path, None)
     assert "planted" not in str(refused.value)
 

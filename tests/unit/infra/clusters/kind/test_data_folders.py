@@ -125,7 +125,7 @@ def test_a_full_disk_is_told_and_the_next_call_goes_on(
 
     with monkeypatch.context() as patch:
         patch.setattr(data_folders, "_link_or_copy", full)
-        with pytest.raises(DataFolderError, match=r"(?s)No space left on device.*fix: make room"):
+        with pytest.raises(DataFolderError, match=r"(?s)No space left on device.*fix: free space"):
             fill(source, target)
     assert not list(tmp_path.glob("*.part"))
     fill(source, target)
@@ -179,10 +179,10 @@ def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
 def test_a_folder_with_the_clone_or_its_data_is_refused(tmp_path: Path, clone: Path) -> None:
     for folder in (tmp_path, clone, clone / "data", "../clone"):
         told = refused(folder)
-        assert "allowed: a folder that does not hold the clone" in told
+        assert "allowed: a folder outside the clone" in told
         assert "`folder: data`" in told
     (tmp_path / "link").symlink_to(clone)
-    assert "does not hold the clone" in refused(tmp_path / "link")
+    assert "a folder outside the clone" in refused(tmp_path / "link")
     (tmp_path / "inner").mkdir()
     (tmp_path / "inner" / "link").symlink_to(clone)
     assert f"fix: remove the link {tmp_path}/inner/link" in refused(tmp_path / "inner")
@@ -222,7 +222,7 @@ def test_a_folder_that_cannot_be_read_is_refused(source: Path, monkeypatch: pyte
     monkeypatch.setattr(os, "scandir", closed)
     told = refused(source)
     assert "Permission denied" in told
-    assert "fix: let this user read it: chmod -R a+rX" in told
+    assert "fix: make it readable: chmod -R a+rX" in told
 
 
 def test_the_resource_fills_finds_and_removes_its_folder(source: Path, clone: Path) -> None:

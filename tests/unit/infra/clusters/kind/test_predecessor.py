@@ -131,7 +131,7 @@ def test_the_refusal_of_a_finished_cluster_says_all_that_is_needed(
         ClusterProvider().create(props)
     for part in (
         *(
-            "kind cluster c is there",
+            "kind cluster c exists",
             "its creation was finished",
             "nothing was touched",
             "namespaces/precious",

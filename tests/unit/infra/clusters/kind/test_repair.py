@@ -68,7 +68,7 @@ def test_an_api_server_that_stays_away_replaces_nothing(
     monkeypatch.setattr(repair, "READY_S", 0)
     engine.nodes = [node("c-control-plane", paths.marker("c"), "exited")]
     engine.silent = 1000
-    told = r"(?s)has not answered.*docker logs.*nothing was replaced"
+    told = r"(?s)did not answer.*nothing was replaced.*docker logs"
     with pytest.raises(repair.NotReadyError, match=told):
         look(made)
 
@@ -152,7 +152,9 @@ class TestBeforePulumi:
 
     def test_a_cluster_of_another_clone_is_refused(self, engine: Engine) -> None:
         engine.nodes = [node("c-control-plane", Path("/another/clone/c.json"))]
-        with pytest.raises(ownership.ForeignClusterError, match="a kind cluster named c that this clone"):
+        with pytest.raises(
+            ownership.ForeignClusterError, match="a kind cluster named c exists that this clone"
+        ):
             selection.repair("c", print)
         assert engine.nodes, "it is left alone"
 

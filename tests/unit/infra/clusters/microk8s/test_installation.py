@@ -98,7 +98,7 @@ def test_a_slow_start_is_waited_for(bin_folder: Path, props: dict[str, Any]) -> 
 @pytest.mark.parametrize(
     ("faults", "channel", "message"),
     [
-        ({}, "9.99/stable", "(?s)installed from channel 9.99/stable.*not available.*fix: `snap info"),
+        ({}, "9.99/stable", "(?s)installed from channel 9.99/stable.*not available.*fix: .*`snap info"),
         ({"denied": True}, CHANNEL, "Insufficient permissions"),
         ({"addon": "dns"}, CHANNEL, "(?s)add-on dns cannot be enabled.*connection refused"),
         ({"stuck": True}, CHANNEL, "(?s)not ready after.*microk8s inspect"),

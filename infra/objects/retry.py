@@ -1,4 +1,4 @@
-"""Asks an API server that may be away for a while."""
+"""Tries calls again while the API server is away."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from kubernetes.config import ConfigException
 from infra.agreed import ProgramError
 
 T = TypeVar("T")
-# A kubelet restarts a control plane that was killed within a minute.
+# A kubelet restarts a killed control plane within a minute.
 PATIENCE_S = 120.0
 PAUSE_S = 2.0
-# A server that has just started says 403 to everybody until it has read its roles.
+# A server that has just started answers 403 to every user until it has read its roles.
 STARTING_S = 30.0
 FORBIDDEN = 403
-# The client gives a failed TLS handshake the status 0. All the others are the server's, or its proxy's, own trouble.
+# The client gives a failed TLS handshake the status 0. The other codes are problems of the server or its proxy.
 TRANSIENT = {0, 408, 429, 500, 502, 503, 504}
 
 
@@ -45,7 +45,7 @@ class Patience:
     Parameters:
         show: gets a line when the server goes away, and one when it is back.
         limit_s: seconds that the server may be away without a break.
-        starting_s: seconds that a 403 has to last before it is believed.
+        starting_s: seconds that a 403 has to last before it counts.
     """
 
     show: Callable[[str], None]
@@ -55,7 +55,7 @@ class Patience:
     forbidden_since: float | None = None
 
     def ask(self, call: Callable[[], T]) -> T:
-        """The result of `call`. Raises UnreachableError, and at once every error that another try cannot mend."""
+        """The result of `call`. Raises UnreachableError, and at once every error for which another try is useless."""
         while True:
             try:
                 result = call()
@@ -68,7 +68,7 @@ class Patience:
                 return result
 
     def _may_be_starting(self, error: Exception) -> bool:
-        """Whether `error` is a 403 that a server's start may explain."""
+        """Whether `error` is a 403 from a server that may have just started."""
         if not isinstance(error, ApiException) or error.status != FORBIDDEN:
             return False
         now = time.monotonic()
@@ -77,7 +77,7 @@ class Patience:
         return now - self.forbidden_since < self.starting_s
 
     def wait(self, error: Exception) -> None:
-        """Pause after a transient `error`. Raises UnreachableError when the server was away for too long."""
+        """Pause after a transient `error`. Raises UnreachableError if the server was away for too long."""
         now = time.monotonic()
         if self.away_since is None:
             self.away_since = now
@@ -85,7 +85,7 @@ class Patience:
         elif now - self.away_since >= self.limit_s:
             raise UnreachableError(
                 f"the API server did not answer for {self.limit_s:.0f} s: {brief(error)}\n"
-                "  Nothing was changed. When the cluster answers `kubectl get nodes` again, `make up` goes on from here"
+                "  Nothing was changed. When `kubectl get nodes` works again, run `make up`: it continues from here"
             ) from None
         time.sleep(PAUSE_S)
 
