@@ -59,7 +59,7 @@ class Command:
 
 
 def _up(asked: Asked) -> None:
-    update.hand_on_consents(asked.adopt, asked.replace_cluster)
+    update.pass_up_flags(asked.adopt, asked.replace_cluster)
     data_dir = Path(asked.data_dir) if asked.data_dir else None
     with trace.recorded(Path(asked.trace) if asked.trace else None):
         up.up(asked.stack, data_dir, protected.ensure_committed)

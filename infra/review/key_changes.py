@@ -153,7 +153,7 @@ def _of_variable(value: Any) -> Any:
     return value.manifest() if isinstance(value, Section) else value
 
 
-def unapplied(file: Path, applied: Mapping[str, Any]) -> list[str]:
+def config_diff(file: Path, applied: Mapping[str, Any]) -> list[str]:
     """A line for each key that the stack file gives another value than `applied`; defaults are values, too.
 
     Pulumi's history keeps what the stack file itself had. What the base had then nobody knows: its values of now stand

@@ -55,9 +55,9 @@ def of_file(stack: str) -> list[str]:
 def _changed_keys(stack: str, applied: Mapping[str, Any]) -> list[str]:
     """Raises SetupError for a wrong stack file."""
     with venv.program():
-        from infra.review.key_changes import unapplied
+        from infra.review.key_changes import config_diff
 
-        return unapplied(stack_files.file(stack), applied)
+        return config_diff(stack_files.file(stack), applied)
 
 
 def of_objects(

@@ -103,7 +103,7 @@ def _adopt_lost(variables: Mapping[str, str], stack: str, lost: list[dict[str, A
         raise SetupError("objects of this stack are in the cluster, but could not be added to its state")
 
 
-def hand_on_consents(adopt: str, replace_cluster: str) -> None:
+def pass_up_flags(adopt: str, replace_cluster: str) -> None:
     """Tell the program, by environment variables, what the user allows for this run only.
 
     Raises SetupError if `adopt` is not an owner's id.

@@ -138,15 +138,15 @@ def test_what_fails_is_tried_again_and_not_left_out_where_it_can_be_mended(
 @pytest.mark.parametrize("given", ["0123", "0123456789ABCDEF", "x" * 16])
 def test_what_is_no_owners_id_is_refused_before_anything_is_set_up(given: str) -> None:
     with pytest.raises(SetupError, match="make status"):
-        update.hand_on_consents(given, "")
+        update.pass_up_flags(given, "")
 
 
 def test_consents_reach_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in (agreed.ADOPT, agreed.REPLACE_CLUSTER):
         monkeypatch.setenv(name, "before")
-    update.hand_on_consents("", "")
+    update.pass_up_flags("", "")
     assert environment.for_child({})[agreed.ADOPT] == "before"
-    update.hand_on_consents("0123456789abcdef", "yes")
+    update.pass_up_flags("0123456789abcdef", "yes")
     passed = environment.for_child({})
     assert (passed[agreed.ADOPT], passed[agreed.REPLACE_CLUSTER]) == ("0123456789abcdef", "yes")
 
