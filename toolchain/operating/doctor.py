@@ -201,7 +201,7 @@ def _answers(port: int) -> bool:
 def cgroups() -> Found:
     """The version of control groups, and the controllers that pods' limits need."""
     if not is_linux():
-        return Health.HEALTHY, "those of the virtual machine that the container engine runs in"
+        return Health.HEALTHY, "not checked: the engine's virtual machine has its own"
     unified = CGROUPS / "cgroup.controllers"
     version = 2 if unified.is_file() else 1
     there = unified.read_text().split() if version == 2 else [each.name for each in CGROUPS.iterdir()]
@@ -216,7 +216,7 @@ def cgroups() -> Found:
 def watches() -> Found:
     """Whether one more node can watch its files. If not, its kube-proxy ends and its cluster never gets ready."""
     if not is_linux():
-        return Health.HEALTHY, "that of the virtual machine that the container engine runs in"
+        return Health.HEALTHY, "not checked: the engine's virtual machine has its own limit"
     limit = inotify.limit()
     if os.geteuid() != 0:
         # The instances of the nodes belong to root, and only root can count them.
@@ -290,7 +290,7 @@ def _existing(stack: str) -> Found:
     if why := api_server.problem(variables, access):
         fix = "start that cluster, or name another kubeconfig: export KUBECONFIG=FILE"
         return Health.NOT, f"the cluster of {file} does not answer: {why}", fix
-    return Health.HEALTHY, f"answers, by {file}"
+    return Health.HEALTHY, f"answers, reached by {file}"
 
 
 def checks(stack: str) -> dict[str, Callable[[], Found]]:

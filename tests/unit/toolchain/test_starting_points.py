@@ -104,7 +104,7 @@ def test_an_old_python_gets_a_sentence_before_anything_of_ours_is_read(machine: 
     assert done.returncode == 1
     assert done.stderr == (
         "error: Python 3.9.2 is too old; 3.11 or newer is needed\n"
-        "  fix: install it, and name it where it is not python3: make PYTHON=python3.11\n"
+        "  fix: install it; if it is not called python3, name it: make PYTHON=python3.11\n"
     )
 
 
