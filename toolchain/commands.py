@@ -31,7 +31,7 @@ from toolchain.sweep import searching
 from toolchain.tools import venv
 
 Asked = argparse.Namespace
-BILL = LOCAL / "audit" / "sbom.cdx.json"
+SBOM = LOCAL / "audit" / "sbom.cdx.json"
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def _audit() -> int:
     with venv.program(variables := _variables()):
         from infra.audit import sbom
 
-        sbom.write(ROOT, str(BILL.relative_to(ROOT)), variables, PUBLISHED_NODE)
+        sbom.write(ROOT, str(SBOM.relative_to(ROOT)), variables, PUBLISHED_NODE)
     return 0
 
 

@@ -95,7 +95,7 @@ SUITES = {
     # One after the other, so that the seconds to recover are measured on an idle machine.
     "reliability": [Stage(MACHINE, "row", processes=0, plugin="tests.faults.table.plugin")],
 }
-TAKEN_UP = {"full"}
+RESUMED = {"full"}
 """Suites that continue after an interruption: tests that have passed do not run again."""
 PASSED = LOCAL / "passed"
 
@@ -114,7 +114,7 @@ def test(name: str, extra: Sequence[str]) -> int:
     Options in `extra` may select no test of a stage, but not of all stages. If `extra` names files, folders or tests,
     only these run.
     """
-    passed = passed_file(name) if name in TAKEN_UP else None
+    passed = passed_file(name) if name in RESUMED else None
     try:
         status = _stages(SUITES[name], passed, extra)
     finally:

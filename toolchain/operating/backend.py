@@ -34,9 +34,9 @@ def prepare(stack: str, variables: Mapping[str, str]) -> None:
         STATE.mkdir(parents=True, exist_ok=True)
         _passphrase()
     _hide_salt_from_git()
-    _take_strange_salt(file)
+    _remove_other_salt(file)
     if not user_backend.backend() or user_backend.encrypts_with_passphrase(stack):
-        _give_salt(file, variables)
+        _add_salt(file, variables)
     _pulumi(variables, ROOT, "stack", "select", "--create", "--non-interactive", stack)
     tell_git_of_new_size(file)
 
@@ -64,7 +64,7 @@ def without_salt(file: Path) -> None:
         file.write_bytes(_SALT_LINE.sub("", text).encode())
 
 
-def _take_strange_salt(file: Path) -> None:
+def _remove_other_salt(file: Path) -> None:
     """Remove the salt of the other backend's passphrase: ours belongs to our backend, the user's to theirs."""
     found = _SALT_LINE.search(file.read_text())
     if not found:
@@ -74,7 +74,7 @@ def _take_strange_salt(file: Path) -> None:
         without_salt(file)
 
 
-def _give_salt(file: Path, variables: Mapping[str, str]) -> None:
+def _add_salt(file: Path, variables: Mapping[str, str]) -> None:
     """Append the salt ourselves: Pulumi would also reformat the rest of the file."""
     text = file.read_bytes().decode()
     if _SALT_LINE.search(text):

@@ -141,7 +141,7 @@ def cluster_access(stack: str) -> ClusterAccess | None:
     file = stack_files.file(stack)
     if not file.exists() or not venv.is_complete():
         return None
-    return _told_by_models(file, tuple(_read_by_models(file).items()))
+    return _cached_access(file, tuple(_read_by_models(file).items()))
 
 
 def cluster(stack: str) -> str | None:
@@ -223,7 +223,7 @@ def _protects(name: str, texts: tuple[tuple[str, str], ...]) -> bool:
 
 
 @cache
-def _told_by_models(file: Path, _texts: tuple[tuple[str, str], ...]) -> ClusterAccess:
+def _cached_access(file: Path, _texts: tuple[tuple[str, str], ...]) -> ClusterAccess:
     """Cached for each content of the files, because the models need a moment."""
     return _read(file)
 

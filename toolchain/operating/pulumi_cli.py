@@ -201,7 +201,7 @@ def edit_state(variables: Mapping[str, str], stack: str, edit: Callable[[dict[st
             before = None if behind else _last_update(asked, stack)
             edited = copy.deepcopy(exported)
             result = edit(edited["deployment"])
-            if _told(edited) == _told(exported):
+            if _without_empty(edited) == _without_empty(exported):
                 return imported[-1] if imported else result
             if _exported(asked, stack) != exported:
                 _pause(stack)
@@ -225,7 +225,7 @@ def _exported(variables: Mapping[str, str], stack: str) -> dict[str, Any]:
     return found
 
 
-def _told(exported: Mapping[str, Any]) -> dict[str, Any]:
+def _without_empty(exported: Mapping[str, Any]) -> dict[str, Any]:
     """The deployment without empty parts, which Pulumi leaves out."""
     return {name: value for name, value in (exported["deployment"] or {}).items() if value}
 

@@ -34,7 +34,7 @@ KINDS = "namespaces,persistentvolumes,persistentvolumeclaims,deployments,jobs.ba
 JOBS = "pytorchjobs.kubeflow.org"
 TRAINJOBS, TRAINJOB = "trainjobs.trainer.kubeflow.org", "TrainJob"
 # The kinds among them that a user with rights in one namespace may list there.
-OF_A_TENANT = "persistentvolumeclaims"
+TENANT_KINDS = "persistentvolumeclaims"
 CLAIM = "PersistentVolumeClaim"
 LISTED = ("Namespace", "PersistentVolume", CLAIM, "Deployment", "Job", "PyTorchJob", TRAINJOB)
 """What KINDS, JOBS and TRAINJOBS are called in a manifest."""
@@ -272,11 +272,11 @@ def _objects(
     options = ("--selector", f"{labels.STACK}={stack}", "--show-managed-fields", "--output", "json")
     told = environment.cluster_access(stack)
     other = JOBS if told and told.wants_trainer else TRAINJOBS
-    for kinds, of_a_tenant in ((KINDS, OF_A_TENANT), (JOBS, JOBS), (TRAINJOBS, TRAINJOBS)):
+    for kinds, tenant_kinds in ((KINDS, TENANT_KINDS), (JOBS, JOBS), (TRAINJOBS, TRAINJOBS)):
         done = live_objects.kubectl(variables, access, "get", kinds, "--all-namespaces", *options)
         if namespace and api_server.FORBIDDEN in done.stderr:
             place = ("--namespace", namespace)
-            done = live_objects.kubectl(variables, access, "get", of_a_tenant, *place, *options)
+            done = live_objects.kubectl(variables, access, "get", tenant_kinds, *place, *options)
             if kinds == other and api_server.FORBIDDEN in done.stderr:
                 continue  # a user without rights to them has created none
         if done.returncode and live_objects.NO_SUCH_KIND not in done.stderr:
@@ -290,7 +290,7 @@ def _claim_by_name(
 ) -> list[Finding]:
     """A claim without this stack's label: somebody else made it (storage.kind claim), or it is missing."""
     options = ("--namespace", namespace, "--ignore-not-found", "--output", "json")
-    done = live_objects.kubectl(variables, access, "get", OF_A_TENANT, name, *options)
+    done = live_objects.kubectl(variables, access, "get", TENANT_KINDS, name, *options)
     if done.returncode:
         return [Finding(Part.CLAIM, Health.UNKNOWN, done.stderr.strip())]
     if not done.stdout.strip():

@@ -142,9 +142,9 @@ def _update(
         with step("pulumi up"):
             return pulumi_cli.stream(changed, "up", *options, *_QUIET, "--stack", stack)
 
-    with update.trying_again(variables, before) as (variable, remove_failed_jobs):
+    with update.retrying_failed_jobs(variables, before) as (variable, remove_failed_jobs):
 
-        def mended() -> bool:
+        def repaired() -> bool:
             return (
                 _forget_left_behind(variables, stack)
                 or _wait_for_api(variables, stack)
@@ -152,7 +152,7 @@ def _update(
                 or remove_failed_jobs()
             )
 
-        update.update({**variables, **variable}, stack, pulumi_up, mended)
+        update.update({**variables, **variable}, stack, pulumi_up, repaired)
 
 
 def _wait_for_api(variables: dict[str, str], stack: str) -> bool:

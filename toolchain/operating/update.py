@@ -36,10 +36,10 @@ PAUSE_S = 0.5
 Run = Callable[..., int]
 
 
-def update(variables: Mapping[str, str], stack: str, pulumi_up: Run, mended: Callable[[], bool]) -> None:
+def update(variables: Mapping[str, str], stack: str, pulumi_up: Run, repaired: Callable[[], bool]) -> None:
     """Run `pulumi_up(variables, *options)` until the program asks for nothing more. Raises SetupError.
 
-    `mended` is called after a failure, and returns whether it repaired something.
+    `repaired` is called after a failure, and returns whether it repaired something.
     """
     options = ["--refresh"]
     asked: dict[str, Any] = {}
@@ -54,7 +54,7 @@ def update(variables: Mapping[str, str], stack: str, pulumi_up: Run, mended: Cal
             if not asked and status == 0:
                 break
             failed, said = pulumi_output.failed_jobs(), pulumi_output.fix()
-            if status and not any(asked.values()) and not mended():
+            if status and not any(asked.values()) and not repaired():
                 fix = fix or said
                 if not failed.keys() - left_out.keys():
                     break
@@ -175,7 +175,7 @@ def by_plan(
 
 
 @contextmanager
-def trying_again(
+def retrying_failed_jobs(
     variables: Mapping[str, str], before: state.Deployment
 ) -> Iterator[tuple[dict[str, str], Callable[[], bool]]]:
     """The variable for `pulumi up`, and a function that deletes jobs that failed before this `make up`.

@@ -79,7 +79,7 @@ def compare(one: str, other: str) -> None:
 
 def differences(one: Run, other: Run) -> list[str]:
     """A table with configuration, then result; a sentence if there is no difference."""
-    first, second = _told(one), _told(other)
+    first, second = _facts(one), _facts(other)
     differing = [key for key in {**first, **second} if first.get(key) != second.get(key)]
     if not differing:
         return [f"{one.stack}/{one.name} and {other.stack}/{other.name} do not differ"]
@@ -87,7 +87,7 @@ def differences(one: Run, other: Run) -> list[str]:
     return listing.table([("", f"{one.stack}/{one.name}", f"{other.stack}/{other.name}"), *cells])
 
 
-def _told(run: Run) -> dict[str, object]:
+def _facts(run: Run) -> dict[str, object]:
     """Configuration, then result."""
     done = (run.commit or None, _image(run), run.epochs, run.accuracy, run.loss, run.seconds)
     others = {} if run.by_trainer or not run.told else {"ended": run.outcome or None, **run.results}

@@ -101,8 +101,8 @@ def _refused(what: str) -> bool:
 
     Recent means within FIRST_S seconds after a first failure, and within KEEP_S after a later one.
     """
-    looks = _failed_looks(what)
-    return bool(looks) and time.time() - looks[-1] < (KEEP_S if len(looks) > 1 else FIRST_S)
+    failures = _failures(what)
+    return bool(failures) and time.time() - failures[-1] < (KEEP_S if len(failures) > 1 else FIRST_S)
 
 
 def _remember_refusal(what: str) -> None:
@@ -110,10 +110,10 @@ def _remember_refusal(what: str) -> None:
 
     A single failure may be a short network fault. Only a second failure some time later means that it is out of reach.
     """
-    looks = [*_failed_looks(what), time.time()]
+    failures = [*_failures(what), time.time()]
     note = _note(what)
     note.parent.mkdir(parents=True, exist_ok=True)
-    note.write_text("".join(f"{look}\n" for look in looks))
+    note.write_text("".join(f"{failure}\n" for failure in failures))
 
 
 def _forget(what: str) -> None:
@@ -121,13 +121,13 @@ def _forget(what: str) -> None:
     _note(what).unlink(missing_ok=True)
 
 
-def _failed_looks(what: str) -> list[float]:
+def _failures(what: str) -> list[float]:
     """When downloads of `what` failed in the last KEEP_S seconds, in seconds since 1970."""
     try:
         words = _note(what).read_text().split()
     except FileNotFoundError:
         return []
-    return [look for look in map(float, words) if time.time() - look < KEEP_S]
+    return [failure for failure in map(float, words) if time.time() - failure < KEEP_S]
 
 
 def _note(what: str) -> Path:

@@ -149,7 +149,7 @@ def stop() -> bool:
     with machine_wide("engine"):
         if engine.output("ps", "--quiet"):
             return False
-        with _kept_from_others() as nobody_uses_it:
+        with _exclusive_use() as nobody_uses_it:
             if nobody_uses_it:
                 with step("stopping the container engine"):
                     daemon.stop()
@@ -168,7 +168,7 @@ def _hold() -> None:
 
 
 @contextmanager
-def _kept_from_others() -> Iterator[bool]:
+def _exclusive_use() -> Iterator[bool]:
     """Yield whether no other process works with our engine. If so, no other process gets it before the block ends."""
     while _in_use:
         _in_use.pop().close()

@@ -198,7 +198,7 @@ def tell(variable: dict[str, str], *uids: str, kind: str = PYTORCHJOB.resource) 
 def test_one_that_had_failed_before_is_deleted_and_gone(
     server: Server, capsys: pytest.CaptureFixture[str], type_: str, kind: str
 ) -> None:
-    with update.trying_again({}, holding(OLD, type_=type_)) as (variable, remove):
+    with update.retrying_failed_jobs({}, holding(OLD, type_=type_)) as (variable, remove):
         tell(variable, OLD, kind=kind)
         assert remove()
         assert not remove(), "it is told once"
@@ -212,14 +212,14 @@ def test_one_that_had_failed_before_is_deleted_and_gone(
 
 def test_a_successor_of_its_name_is_another_job(server: Server) -> None:
     server.successor = NEW
-    with update.trying_again({}, holding(OLD)) as (variable, remove):
+    with update.retrying_failed_jobs({}, holding(OLD)) as (variable, remove):
         tell(variable, OLD)
         assert remove()
 
 
 @pytest.mark.parametrize("uids", [(), (NEW,)])
 def test_one_that_this_update_has_made_is_no_old_failure(server: Server, uids: tuple[str, ...]) -> None:
-    with update.trying_again({}, holding(OLD)) as (variable, remove):
+    with update.retrying_failed_jobs({}, holding(OLD)) as (variable, remove):
         tell(variable, *uids)
         assert not remove()
     assert not server.calls
@@ -228,7 +228,7 @@ def test_one_that_this_update_has_made_is_no_old_failure(server: Server, uids: t
 def test_a_job_that_does_not_go_is_an_error(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     server.looks = 1000
     monkeypatch.setattr(update, "GONE_S", 0)
-    with update.trying_again({}, holding(OLD)) as (variable, remove):
+    with update.retrying_failed_jobs({}, holding(OLD)) as (variable, remove):
         tell(variable, OLD)
         with pytest.raises(SetupError, match="was deleted, but still exists"):
             remove()
@@ -236,7 +236,7 @@ def test_a_job_that_does_not_go_is_an_error(server: Server, monkeypatch: pytest.
 
 def test_a_refusal_is_said(server: Server) -> None:
     server.refuses = True
-    with update.trying_again({}, holding(OLD)) as (variable, remove):
+    with update.retrying_failed_jobs({}, holding(OLD)) as (variable, remove):
         tell(variable, OLD)
         with pytest.raises(SetupError, match="cannot be deleted: Forbidden"):
             remove()
