@@ -48,9 +48,9 @@ def train(arguments: Sequence[str]) -> int:
 
 
 def take_finished(config: options.Config) -> int:
-    """Make a finished run's model the volume's latest, and tell its metrics as if it had just ended. The exit status.
+    """Make a finished run's model the latest, and print its metrics as if it had just ended. The exit status.
 
-    Only the first replica has something to do. Raises options.OptionError without such a run, VolumeError.
+    Only the first replica does this. Raises options.OptionError if there is no such run, VolumeError.
     """
     if os.environ.get("RANK", "0") != "0":
         return ExitStatus.DONE
@@ -58,7 +58,7 @@ def take_finished(config: options.Config) -> int:
     if config.run is None or config.run not in there:
         raise options.OptionError(
             f"--take-finished: --run {config.run} has no {volume.MODEL} below {config.model_dir}; "
-            f"finished are: {', '.join(there) or 'none'}"
+            f"finished runs: {', '.join(there) or 'none'}"
         )
     from trainer import journal
     from trainer.evaluation import Metrics
@@ -104,7 +104,7 @@ def evaluate(arguments: Sequence[str]) -> int:
 
 
 def predict(arguments: Sequence[str]) -> int:
-    """`trainer predict`: say what a model makes of images. The exit status."""
+    """`trainer predict`: print the class of each image. The exit status."""
     launch.apply_threads()
     from trainer import custom, evaluation
 
@@ -143,20 +143,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run() -> NoReturn:
-    """Run one verb and end the process, without taking the process group apart.
+    """Run one verb and end the process, without destroying the process group.
 
-    gloo's destructor joins threads that may be waiting for the interpreter lock, which its caller holds: with torch
-    2.6 a rank now and then hung in destroy_process_group, and would as well when the interpreter ends by itself.
+    gloo's destructor joins threads. They may wait for the interpreter lock, which the destructor's caller holds: with
+    torch 2.6 a rank sometimes hung in destroy_process_group. It would also hang at the interpreter's own end.
     """
     volume.share_with_group()
-    for stream in (sys.stdout, sys.stderr):  # a file's name that a network's summary tells may not be UTF-8
+    for stream in (sys.stdout, sys.stderr):  # a network's summary may print a file's name that is not UTF-8
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
         status = main()
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else int(end.code is not None)
-        if isinstance(end.code, str):  # of the user's data function, for example
+        if isinstance(end.code, str):  # from the user's data function, for example
             print(f"error: {end.code}", file=sys.stderr)
     except BaseException as error:
         traceback.print_exc()

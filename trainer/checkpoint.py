@@ -1,4 +1,4 @@
-"""Checkpoints: all that a run needs to go on as if it had never stopped."""
+"""Checkpoints: everything that a run needs to continue as if it had never stopped."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ from trainer import volume
 from trainer.exchange import parts_of, put, put_numbers, raw
 
 NAME, PREVIOUS = "checkpoint.pt", "checkpoint.previous.pt"
-VERSION = 3  # of the layout; up to 2 it had all parameters in one tensor, by their place
-DESCRIPTION = "trainstack.json"  # the record of a model file that says what it was trained on
+VERSION = 3  # of the layout; up to 2, one tensor held all parameters, by position
+DESCRIPTION = "trainstack.json"  # the record in a model file about the training's data
 
 
 class CheckpointError(Exception):
-    """The run cannot go on from its checkpoint; the message says why and what to do."""
+    """The run cannot continue from its checkpoint; the message says why and what to do."""
 
 
 @dataclass
 class Progress:
-    """Where a run stands. Randomness and learning rate follow from it, so nothing else has to be kept.
+    """How far a run is. Random numbers and learning rate follow from it, so a checkpoint keeps nothing else for them.
 
     `best_epoch` is 0 before the first epoch is measured; `best` is that epoch's accuracy.
     """
 
-    epoch: int = 1  # the one under way, from 1
-    images: int = 0  # of its images, how many have been trained on, over all ranks
+    epoch: int = 1  # the current epoch, from 1
+    images: int = 0  # images of this epoch trained so far, over all ranks
     step: int = 0  # optimizer steps since the run began
     best_epoch: int = 0
     best: float = 0.0
 
 
 class Sink:
-    """A file for torch.save, which hides the reason when a write fails: `error` keeps it. None counts bytes only."""
+    """A file for torch.save, which hides why a write fails: `error` keeps the reason. None: only counts bytes."""
 
     def __init__(self, file: IO[bytes] | None = None) -> None:
         self.file, self.size = file, 0
@@ -66,7 +66,7 @@ class Sink:
 
 
 def write(file: IO[bytes], state: object, description: dict[str, Any] | None = None) -> None:
-    """torch.save into an open file, tensor by tensor: by a path it would store the file's name, too.
+    """torch.save into an open file, tensor by tensor: given a path, it would also store the file's name.
 
     A description becomes one more record of the archive, which torch.load does not read. Raises OSError.
     """
@@ -83,7 +83,7 @@ def write(file: IO[bytes], state: object, description: dict[str, Any] | None = N
 
 
 def dump(state: object, description: dict[str, Any] | None = None) -> bytes:
-    """What `write` writes."""
+    """The bytes that `write` writes."""
     buffer = io.BytesIO()
     write(buffer, state, description)
     return buffer.getvalue()
@@ -97,7 +97,7 @@ def size(state: object) -> int:
 
 
 def description(content: bytes) -> dict[str, Any]:
-    """What `dump` wrote beside the state; nothing of another file."""
+    """The description that `dump` wrote beside the state; empty if the file has none."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             (name,) = [name for name in archive.namelist() if name.endswith(f"/{DESCRIPTION}")]
@@ -111,10 +111,10 @@ def save(folder: Path, progress: Progress, state: dict[str, Any]) -> None:
 
     Parameters:
         state: `model`, parameters by name; `buffers`, by name; `numbers`, attributes by name; `optimizer`,
-            nested; `first_examples`, what somebody's own network makes of them; `config` and `data`, what a resumed
-            run has to share; `machine`, what it has to share for the same file bit for bit
+            nested; `first_examples`, the outputs of a user's network for them; `config` and `data`, which a resumed
+            run must share; `machine`, which it must share to write the same file bit for bit
 
-    Needs no links, which some volumes have not: a crash between the two renames leaves the one before, which counts.
+    Needs no links, because some volumes have none: after a crash between the two renames, the one before counts.
     Raises volume.VolumeError.
     """
     content = {"version": VERSION, "progress": asdict(progress), **state}
@@ -130,7 +130,7 @@ def save(folder: Path, progress: Progress, state: dict[str, Any]) -> None:
 
 
 class Writer:
-    """Writes checkpoints beside the training, one at a time. It keeps the memory of one copy of the state."""
+    """Writes checkpoints during the training, one at a time. It keeps one copy of the state in memory."""
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1)
@@ -144,27 +144,27 @@ class Writer:
 
     @property
     def failed(self) -> bool:
-        """Whether the last one could not be written, which `wait` raises."""
+        """Whether the last write failed; `wait` raises its error."""
         return self._writing is not None and self._writing.done() and self._writing.exception() is not None
 
     def save(self, folder: Path, progress: Progress, state: dict[str, Any]) -> None:
-        """Begin to write the checkpoint; what becomes of the tensors meanwhile is not in it.
+        """Begin to write the checkpoint. Later changes of the tensors are not in it.
 
-        Returns when the one before it is written and the tensors are copied. Raises as `wait`.
+        Returns when the earlier checkpoint is written and the tensors are copied. Raises like `wait`.
         """
         self.wait()
         self._copy = copied(state, self._copy)
         self._writing = self._thread.submit(save, folder, progress, self._copy)
 
     def wait(self) -> None:
-        """Return when the last one is on disk. Raises volume.VolumeError where it could not be written, once."""
+        """Return when the last one is on disk. If it could not be written, raises volume.VolumeError once."""
         writing, self._writing = self._writing, None
         if writing:
             writing.result()
 
 
 def copied(state: Any, into: Any = None) -> Any:
-    """`state` with its tensors copied into the processor's memory, into those of an earlier copy where they fit."""
+    """`state` with its tensors copied to CPU memory, into the tensors of an earlier copy if they fit."""
     if isinstance(state, Tensor):
         fits = isinstance(into, Tensor) and (into.shape, into.dtype) == (state.shape, state.dtype)
         if fits and into.layout is state.layout is torch.strided:
@@ -180,12 +180,12 @@ def copied(state: Any, into: Any = None) -> Any:
 
 
 def contiguous(tensor: Tensor) -> Tensor:
-    """With room for each number, also where one number was in many places; a sparse tensor as it is."""
+    """The tensor with its own memory for each number, also if several shared one; a sparse tensor unchanged."""
     return tensor.contiguous() if tensor.layout is torch.strided else tensor
 
 
 def digest(state: object) -> str:
-    """SHA-256 over names, numbers and tensor bytes: torch's archive does not notice a flipped bit by itself."""
+    """SHA-256 over names, numbers and tensor bytes: torch.load does not notice a flipped bit."""
     found = hashlib.sha256()
 
     def walk(value: object) -> None:
@@ -194,7 +194,7 @@ def digest(state: object) -> str:
                 found.update(raw(part))
         elif isinstance(value, dict):
             for key in sorted(value, key=str):
-                found.update(f"{key}:".encode(errors="surrogatepass"))  # a layer may bear a file's name
+                found.update(f"{key}:".encode(errors="surrogatepass"))  # a layer may have a file's name
                 walk(value[key])
         elif isinstance(value, list | tuple):
             for one in value:
@@ -207,10 +207,10 @@ def digest(state: object) -> str:
 
 
 def load(folder: Path, config: dict[str, Any], data: dict[str, str]) -> dict[str, Any] | None:
-    """State of the newest whole checkpoint, None without any; a damaged one is set aside and named.
+    """State of the newest whole checkpoint, None without any; a damaged one is renamed, with a warning.
 
-    Raises CheckpointError when the checkpoint belongs to a run with another configuration or on other data, or was
-    written in another layout; volume.VolumeError when it cannot be read: what cannot be read now is not damaged.
+    Raises CheckpointError if the checkpoint belongs to a run with another configuration or other data, or was
+    written in another layout; volume.VolumeError if it cannot be read: an unreadable file is not a damaged one.
 
     Parameters:
         data: fingerprints of the parts to train and to test on.
@@ -234,7 +234,7 @@ def load(folder: Path, config: dict[str, Any], data: dict[str, str]) -> dict[str
             which = "a newer" if written > VERSION else "an older"
             raise CheckpointError(
                 f"{path} was written by {which} trainer (layout {written}, this one reads {VERSION}); "
-                "go on with its image, or give the run another name (--run or TRAINER_RUN); "
+                "continue with its image, or give the run another name (--run or TRAINER_RUN); "
                 "models of finished runs can be read as before"
             )
         _same(path, "configuration", state["config"], config)
@@ -250,14 +250,12 @@ def _whole(raw: bytes) -> dict[str, Any] | None:
         return state if digest(state) == expected else None
     except MemoryError:
         raise
-    except Exception:  # whatever a damaged archive makes of torch.load: it raises half a dozen types
+    except Exception:  # torch.load raises half a dozen types for a damaged archive
         return None
 
 
 def _same(path: Path, what: str, theirs: dict[str, Any], ours: dict[str, Any]) -> None:
-    if (
-        "epochs" not in ours
-    ):  # under a schedule that does not reach to the last epoch, more of them may follow
+    if "epochs" not in ours:  # if the schedule does not depend on the number of epochs, more may follow
         theirs = {key: value for key, value in theirs.items() if key != "epochs"}
     differing = [key for key in sorted({*theirs, *ours}) if theirs.get(key) != ours.get(key)]
     if differing:
@@ -268,13 +266,13 @@ def _same(path: Path, what: str, theirs: dict[str, Any], ours: dict[str, Any]) -
             else "give it the same data, in the same order"
         )
         raise CheckpointError(
-            f"{path} is of a run with another {what} ({keys}); "
+            f"{path} belongs to a run with another {what} ({keys}); "
             f"{mend}, or give the run another name (--run or TRAINER_RUN)"
         )
 
 
 def restore(network: nn.Module, state: dict[str, Any]) -> None:
-    """Give the network what a checkpoint has, by name. Raises CheckpointError, naming what differs."""
+    """Copy a checkpoint's values into the network, by name. Raises CheckpointError, naming what differs."""
     theirs = {**state["model"], **state["buffers"]}
     parameters = dict(network.named_parameters())
     ours = {**parameters, **dict(network.named_buffers())}
@@ -292,8 +290,8 @@ def restore(network: nn.Module, state: dict[str, Any]) -> None:
     ]
     if differing:
         raise CheckpointError(
-            f"the checkpoint is of another network ({'; '.join(differing)}); use that one again, or give the run "
-            "another name (--run or TRAINER_RUN)"
+            f"the checkpoint belongs to another network ({'; '.join(differing)}); use that network again, or give "
+            "the run another name (--run or TRAINER_RUN)"
         )
     with torch.no_grad():
         for name, value in state["model"].items():

@@ -1,5 +1,5 @@
-"""Whether a user's network takes a user's data: tried before anybody trains, on the sizes that will come. And whether
-it is the same network in each process: what it makes of the first examples is compared.
+"""Checks before training that a user's network accepts a user's data, with the sizes of the later batches. And checks
+that the network is the same in each process, by comparing its outputs for the first examples.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from trainer.exchange import real, same
 from trainer.options import Config
 from trainer.precision import whole_float32
 
-IGNORED = -100  # a target that torch's cross-entropy passes over
+IGNORED = -100  # a target that torch's cross-entropy ignores
 OUTPUTS = "outputs on the first examples"
-SAMPLED = 1000  # numbers of one tensor that are compared
-ROUNDING = 0.01  # of the largest number: what another processor, or number of threads, may make of a sum
+SAMPLED = 1000  # how many numbers of one tensor are compared
+ROUNDING = 0.01  # of the largest number: how far a sum may differ on another processor or with other threads
 _TESTS_UNEVENLY = (
     "would wait for ever or fail: replicas have different numbers of examples to test on; choose a --test-batch-size "
     "that gives all as many, call other replicas only while self.training is true, or train with one replica"
 )
 _TRAINS_UNEVENLY = (
     "would wait for ever or fail: in the last step of an epoch replicas have different numbers of examples; choose a "
-    "--global-batch-size of which each step, also the last, is shared out evenly, or train with one replica"
+    "--global-batch-size with equal shares in each step, also the last, or train with one replica"
 )
 
 
 def make_lazy_layers(network: nn.Module, train: Examples, config: Config) -> None:
-    """Have lazy modules make their parameters, by one forward pass. Raises SetupError."""
+    """Let lazy modules create their parameters, by one forward pass. Raises SetupError."""
     if any(isinstance(each, nn.parameter.UninitializedTensorMixin) for each in network.parameters()):
         inputs, targets = train.first()
         torch.cuda.manual_seed_all(config.seed)  # which drawn_by leaves alone
@@ -54,10 +54,10 @@ def check(
     world: World,
     forward_pass: AbstractContextManager[object],
 ) -> bool:
-    """Whether the network classifies. Raises SetupError when it does not take the data.
+    """Whether the network classifies. Raises SetupError if it does not accept the data.
 
-    It is tried on a batch to test on, and with a backward pass on shares of the sizes that will come, and is left as it
-    was.
+    Runs it on a test batch, and, with a backward pass, on shares of the sizes that training will have. The network is
+    unchanged afterwards.
     """
     if config.network in networks.NETWORKS and not config.data:
         return True
@@ -99,20 +99,20 @@ def check(
 
 
 class FirstExamples:
-    """Finds where a network is another one on another rank, or in the process that goes on with its run.
+    """Finds a network that differs on another rank, or in the process that continues its run.
 
-    Such a network keeps what is neither parameter nor buffer: numbers of a generator of its own, the order of a set, a
-    tensor as a plain attribute that training changes. Our own networks keep nothing, and are not tried.
+    Such a network keeps state outside parameters and buffers: numbers from its own generator, the order of a set, a
+    tensor as a plain attribute that training changes. Our own networks keep no such state, and are not compared.
 
     Parameters:
-        inputs: the first ones to test on, (n, ...); None where nothing is compared.
-        draws_unseeded: whether the network makes something else of them each time.
+        inputs: the first test inputs, (n, ...); None if nothing is compared.
+        draws_unseeded: whether the network's outputs for them differ each time.
     """
 
     def __init__(
         self, network: nn.Module, test: Examples, config: Config, world: World, machine: str
     ) -> None:
-        """`machine`: what rounding depends on, in this process."""
+        """`machine`: what rounding in this process depends on."""
         self.network, self.seed, self.world, self.machine = network, config.seed, world, machine
         self.ours = config.network in networks.NETWORKS
         drawn = getattr(test, "draws_unseeded", False)
@@ -123,9 +123,9 @@ class FirstExamples:
             self.inputs = None
 
     def record(self) -> dict[str, Any] | None:
-        """Up to SAMPLED numbers (n,) of the outputs now, and of each tensor or array that is an attribute, by name.
+        """Up to SAMPLED numbers (n,) of the outputs now, and of each attribute that is a tensor or array, by name.
 
-        The network stays as it was. None where nothing is compared, or `forward` calls other ranks.
+        The network is unchanged. None if nothing is compared, or `forward` calls other ranks.
         """
         if self.inputs is None:
             return None
@@ -154,7 +154,7 @@ class FirstExamples:
         return {"machine": self.machine, "values": values}
 
     def agree(self, when: str) -> None:
-        """Raises SetupError, naming a rank and what differs there, unless all ranks have the same network."""
+        """Raises SetupError, naming a rank and what differs, unless all ranks have the same network."""
         first, *others = [None] if self.ours else self.world.gather(self.record())
         for rank, other in enumerate(others, 1):
             if names := differing(first, other):
@@ -165,20 +165,20 @@ class FirstExamples:
                 )
 
     def ensure_same(self, before: dict[str, Any] | None) -> None:
-        """Raises SetupError on all ranks, naming what differs, where some rank has another network than `before`."""
+        """Raises SetupError on all ranks, naming what differs, if the network of a rank differs from `before`."""
         for names in [] if self.ours else self.world.gather(differing(before, self.record())):
             if names:
                 raise SetupError(
-                    f"the network is not the one that the checkpoint is of ({', '.join(names)}: other numbers than "
+                    f"the network differs from the checkpoint's ({', '.join(names)}: other numbers than "
                     "before); draw what it keeps with torch's, NumPy's or Python's functions, and register what "
                     "training changes as a buffer, or give the run another name (--run or TRAINER_RUN)"
                 )
 
 
 def differing(one: dict[str, Any] | None, other: dict[str, Any] | None) -> list[str]:
-    """What differs between two records, by name; nothing where the outputs are the same.
+    """What differs between two records, by name; nothing if the outputs are the same.
 
-    To the bit on a machine of one kind, else within ROUNDING.
+    On machines of one kind, outputs must be the same to the bit; else within ROUNDING.
     """
     if one is None or other is None:
         return []
@@ -188,7 +188,7 @@ def differing(one: dict[str, Any] | None, other: dict[str, Any] | None) -> list[
 
 
 def _sample(values: list[Any]) -> Tensor:
-    """Numbers (n,) at even distances of those `values` that are tensors, or arrays of NumPy's."""
+    """Numbers (n,) at even distances from those `values` that are tensors or NumPy arrays."""
     found = []
     for value in values:
         if getattr(getattr(value, "dtype", None), "kind", "-") in "biufc":
@@ -227,9 +227,9 @@ def passes_of(total: int, rank: int, config: Config, world: World) -> list[int]:
 
 
 def even(network: nn.Module, totals: set[int], config: Config, world: World) -> bool:
-    """Whether ranks may call each other within a pass: all have as many passes in each step, of the same sizes.
+    """Whether ranks may call each other within a pass: in each step, all have as many passes, with the same sizes.
 
-    SyncBatchNorm takes different sizes.
+    SyncBatchNorm accepts different sizes.
     """
     sizes_count = not any(isinstance(each, nn.SyncBatchNorm) for each in network.modules())
     for total in totals:
@@ -240,9 +240,9 @@ def even(network: nn.Module, totals: set[int], config: Config, world: World) -> 
 
 
 class Apart(TorchDispatchMode):
-    """Unless `together`, raises CustomError with `reason` before torch.distributed calls other ranks inside.
+    """Unless `together`, raises CustomError with `reason` when code inside calls other ranks by torch.distributed.
 
-    torch.compile passes over code that first runs inside, for as long as the process lives.
+    torch.compile leaves out code that first runs inside, until the process ends.
     """
 
     def __init__(self, together: bool, reason: str) -> None:
@@ -259,15 +259,17 @@ class Apart(TorchDispatchMode):
 
 @contextmanager
 def _refusing(config: Config, when: str, inputs: Tensor, targets: Tensor) -> Iterator[None]:
-    """Raises SetupError for whatever the user's network raises inside."""
+    """Raises SetupError for each error that the user's network raises inside."""
     try:
         yield
-    except torch.OutOfMemoryError:  # not for what the data are
+    except torch.OutOfMemoryError:  # says nothing about the data
         raise
     except Exception as error:
         reason = str(error) if isinstance(error, CustomError) else raised(error)
         if (when, len(inputs)) == ("in training", 1):
-            reason += "; an epoch comes to a share of one example: choose another --global-batch-size or --accumulate"
+            reason += (
+                "; an epoch has a share of one example: choose another --global-batch-size or --accumulate"
+            )
         raise SetupError(
             f"--network {config.network} does not take the data, inputs of shape {tuple(inputs.shape)} and targets of "
             f"shape {tuple(targets.shape)}, {when}: {reason}"
@@ -275,7 +277,7 @@ def _refusing(config: Config, when: str, inputs: Tensor, targets: Tensor) -> Ite
 
 
 def _ensure_one_each(objective: Objective, found: Any, count: int, what: str) -> None:
-    """Raises CustomError unless there is one number of each of `count` examples."""
+    """Raises CustomError unless `found` has one number for each of `count` examples."""
     if not isinstance(found, Tensor) or found.shape != (count,):
         there = tuple(found.shape) if isinstance(found, Tensor) else f"a {type(found).__name__}"
         fix = "" if objective.has_own_loss else "; bring a loss(outputs, targets)"
@@ -285,7 +287,7 @@ def _ensure_one_each(objective: Objective, found: Any, count: int, what: str) ->
 
 
 def _ensure_classes(train: Examples, test: Examples, classes: int) -> None:
-    """Raises CustomError for class numbers in memory that cross-entropy of logits (n, classes) does not know."""
+    """Raises CustomError for class numbers in memory that are not below `classes`: cross-entropy needs that."""
     for which, part in (("train on", train), ("test on", test)):
         known = part.targets[part.targets != IGNORED] if isinstance(part, Tensors) else torch.zeros(0)
         if len(known) and not 0 <= int(known.min()) <= int(known.max()) < classes:

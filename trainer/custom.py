@@ -1,37 +1,38 @@
 """Your own network and data: `--network package.module:Class` and `--data package.module:function`.
 
-A network is an `nn.Module`. `Class` is called with the keyword arguments that its constructor names, among `shape` (of
-one input) and `classes` (their number: one more than the largest target in memory, else what `part.classes` says, else
-0). A function that returns a module will do, and so will a module. It may have, besides `forward`:
+A network is an `nn.Module`. `Class` is called with the keyword arguments that its constructor names: `shape` (of one
+input) and `classes` (their number: one more than the largest target in memory, else that of `part.classes`, else 0).
+A function that returns a module is allowed, and so is a module. It may have, besides `forward`:
 
     loss(outputs, targets) -> (n,)      the loss of each example; without it, cross-entropy of logits (n, classes)
     metric(outputs, targets) -> (n,)    what is averaged and printed as accuracy, finite numbers, more is better;
-                                        without it, hits of the largest logit, or the loss with its sign turned where
-                                        the outputs are no logits of classes
+                                        without it, hits of the largest logit, or the negated loss if the outputs are
+                                        no logits of classes
     summary() -> str                    text that rank 0 prints after training, such as a sample
-    random = False                      says that training draws no random numbers (no dropout); saves a little time
+    random = False                      training draws no random numbers (no dropout); saves a little time
 
-`function` is called with the keyword arguments among `folder` (a pathlib.Path, the data directory) and `seed` (int)
-that it names, in every process, and returns two parts, to train on and to test on. Each is one of
+Every process calls `function`. Of the keyword arguments `folder` (a pathlib.Path, the data directory) and `seed`
+(int) it gets those that it names. It returns two parts, to train on and to test on. Each is one of
 
     (inputs, targets)       in memory, tensors, NumPy arrays or lists, one example in each row
-    a map-style data set    `len(part)` and `part[number] -> (input, target)`; read as it is needed
+    a map-style data set    `len(part)` and `part[number] -> (input, target)`; read during the training
     an iterable data set    `len(part)` examples make an epoch; `iter(part)` yields (input, target), the same ones in
-                            the same order in every process. `part.set_epoch(epoch)`, if there is one, is called
-                            first. For what does not fit memory and has no numbers.
-    a DataLoader            of one of the two; its `collate_fn`, `drop_last`, and of a map-style data set its sampler
-                            and workers count. The number of examples in a step is the trainer's. The sampler gives
-                            the same numbers when it is asked again; its `set_epoch(epoch)`, if there is one, is called
+                            the same order in every process. `part.set_epoch(epoch)`, if it exists, is called first.
+                            For data that does not fit memory and has no numbers.
+    a DataLoader            of a map-style or iterable data set; the trainer uses its `collate_fn` and `drop_last`, and
+                            for a map-style data set its sampler and workers. The trainer sets the number of examples
+                            in a step. The sampler must give the same numbers when it is asked again; its
+                            `set_epoch(epoch)`, if it exists, is called
 
-Inputs reach `forward` as they are, with one dimension more for the examples. Every replica has to get the same data,
-and each trains on its share of every step.
+Inputs reach `forward` unchanged, with one more dimension for the examples. Every replica must get the same data, and
+each trains on its share of every step.
 
-`forward`, `loss` and `metric` may call other ranks by torch.distributed in training, where each step is shared out
-evenly; not in evaluation, for which ranks have different numbers of batches. Anything else is refused before training.
+`forward`, `loss` and `metric` may call other ranks by torch.distributed in training, if all shares of a step are equal;
+not in evaluation, because ranks have different numbers of batches. Anything else is refused before training.
 
-What constructor, function, data set and `forward` draw from torch, NumPy or Python's `random` begins anew from the seed
-where they begin: the function at each start, a share of a map-style data set by its place in the epoch and its rank, a
-stream by the epoch. So a resumed run draws the same. A generator of one's own is nothing that the trainer can seed.
+The trainer seeds torch, NumPy and Python's `random` before it calls constructor, function, data set and `forward`:
+the function at each start, a share of a map-style data set by its place in the epoch and its rank, a stream by the
+epoch. So a resumed run draws the same numbers. The trainer cannot seed your own generator.
 """
 
 from __future__ import annotations
@@ -69,12 +70,12 @@ def load(reference: str, option: str) -> Any:
         if places := closed(error.name or module):
             fix = f"{', '.join(places)} cannot be read: let user {os.getuid()} or group {os.getgid()} read it"
         raise CustomError(f"{option} {reference}: {error}; {fix}") from error
-    except Exception as error:  # the user's module was run, and may raise anything
+    except Exception as error:  # the user's module runs, and may raise anything
         raise CustomError(f"{option} {reference}: {raised(error)}") from error
 
 
 def closed(module: str) -> list[str]:
-    """Where a module could be that this user may not read; Python takes it for missing."""
+    """Places of a module that this user may not read; Python calls such a module missing."""
     parts = module.split(".")
     inside = [Path(*parts[:depth]) for depth in range(len(parts) + 1)]
     places = dict.fromkeys(str(Path(top or ".") / each) for top in sys.path for each in inside)
@@ -82,9 +83,9 @@ def closed(module: str) -> list[str]:
 
 
 def call(reference: str, option: str, seed: int, /, **offered: Any) -> Any:
-    """What `reference` is, or returns when called with those of the offered keyword arguments that it names.
+    """The module `reference`, or the result of calling `reference` with the offered keyword arguments that it names.
 
-    What it draws at random depends on `seed`, and not on whether its module is imported already. Raises CustomError.
+    Its random numbers depend on `seed`, and not on whether its module is imported already. Raises CustomError.
     """
     with draws.drawn_by(seed):
         target = load(reference, option)
@@ -96,15 +97,15 @@ def call(reference: str, option: str, seed: int, /, **offered: Any) -> Any:
             return target(**{name: value for name, value in offered.items() if name in names})
     except CustomError:
         raise
-    except Exception as error:  # it is the user's, and may raise anything
+    except Exception as error:  # the user's code may raise anything
         given = ", ".join(offered)
         raise CustomError(
-            f"{option} {reference}: {raised(error)}; it is given what it names of {given}"
+            f"{option} {reference}: {raised(error)}; it can name these arguments: {given}"
         ) from error
 
 
 def raised(error: BaseException) -> str:
-    """What an error of the user's code says, and the line of it that it comes from."""
+    """The message of an error in the user's code, and its line there."""
     frames = traceback.extract_tb(error.__traceback__)
     ours = str(Path(__file__).parent)
     places = [
@@ -120,18 +121,18 @@ def raised(error: BaseException) -> str:
 
 @dataclass(frozen=True)
 class Objective:
-    """What a network is trained for and measured by: its own loss and metric, or those of a classifier."""
+    """The loss and metric of a network: its own, or a classifier's."""
 
     network: nn.Module
-    label_smoothing: float = 0.0  # of cross-entropy; a network's own loss does without
+    label_smoothing: float = 0.0  # of cross-entropy; a network's own loss has none
 
     @property
     def has_own_loss(self) -> bool:
-        """Whether the network brings its loss."""
+        """Whether the network has its own loss."""
         return hasattr(self.network, "loss")
 
     def loss(self, outputs: Any, targets: Tensor) -> Tensor:
-        """Losses to train on, shape (n,). Raises CustomError where there is none for such outputs."""
+        """Losses to train on, shape (n,). Raises CustomError if such outputs have no loss."""
         if self.has_own_loss:
             return widened(self.network.loss(widened(outputs), targets))
         if not isinstance(outputs, Tensor):
@@ -151,7 +152,7 @@ class Objective:
         return (outputs.argmax(1) == targets) if self.classifies(outputs, targets) else -loss, loss
 
     def classifies(self, outputs: Any, targets: Tensor) -> bool:
-        """Whether `targets` (n,) are class numbers and the largest of `outputs` (n, classes) the answer."""
+        """Whether `targets` (n,) are class numbers, and the largest of `outputs` (n, classes) is the answer."""
         if hasattr(self.network, "metric") or not isinstance(outputs, Tensor) or outputs.dim() != 2:
             return False
         whole = targets.dim() == 1 and not targets.is_floating_point() and not targets.is_complex()
@@ -159,7 +160,7 @@ class Objective:
 
 
 def widened(outputs: Any) -> Any:
-    """Numbers of 16 bits as float32, all else as it is."""
+    """16-bit numbers as float32, others unchanged."""
     return (
         outputs.float()
         if isinstance(outputs, Tensor) and outputs.dtype in (torch.half, torch.bfloat16)
@@ -169,7 +170,7 @@ def widened(outputs: Any) -> Any:
 
 @contextmanager
 def kept(network: nn.Module) -> Iterator[None]:
-    """Afterwards the network is as it was: weights, buffers, attributes, modes; so are the random generators."""
+    """Restores the network afterwards: weights, buffers, attributes, modes; and the random generators."""
     modules = [(module, dict(vars(module)), dict(module._buffers)) for module in network.modules()]
     buffers = {name: each.clone() for name, each in network.named_buffers()}
     parameters = [(each, each.detach().clone()) for each in network.parameters()]

@@ -24,7 +24,7 @@ TEST_EVERY = 5
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print one JSON line that names the data set, or for `bake` one for each. Raises idx.DataError."""
+    """Print one JSON line that names the data set; for `bake`, one line for each. Raises idx.DataError."""
     top = argparse.ArgumentParser(prog="trainer data", description="Check the four IDX files of a data set.")
     verbs = top.add_subparsers(dest="verb", required=True)
     verify = verbs.add_parser("verify", help="check them against the published checksums")
@@ -56,9 +56,9 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def take(folder: Path, into: Path) -> None:
-    """Copy the verified data set in `folder`; files of another one with the same names do not stay beside it.
+    """Copy the verified data set in `folder`; files of an earlier data set with the same names are removed.
 
-    Prints the data set's name as a JSON line. Raises idx.DataError, and then nothing has been copied.
+    Prints the data set's name as a JSON line. If it raises idx.DataError, nothing has been copied.
     """
     dataset = idx.identify(folder)
     into.mkdir(parents=True, exist_ok=True)
@@ -71,7 +71,7 @@ def take(folder: Path, into: Path) -> None:
 
 
 def enlarge(pixels: list[int]) -> bytes:
-    """28x28 grey values from 0 to 255 of 8x8 values from 0 to 16; pixel centres are aligned, edges repeat."""
+    """8x8 values from 0 to 16, resized to 28x28 grey values from 0 to 255. Pixel centres are aligned, edges repeat."""
     places = [min(max((at + 0.5) * SIDE / LARGE - 0.5, 0), SIDE - 1) for at in range(LARGE)]
     large = bytearray()
     for y in places:
@@ -86,7 +86,7 @@ def enlarge(pixels: list[int]) -> bytes:
 
 
 def export(table: Path, folder: Path) -> None:
-    """Write the IDX files of `table` into `folder`. Raises idx.DataError when it is not scikit-learn's table."""
+    """Write the IDX files of `table` into `folder`. Raises idx.DataError if it is not scikit-learn's table."""
     raw = table.read_bytes()
     found = hashlib.sha256(raw).hexdigest()
     if found != TABLE_SHA256:

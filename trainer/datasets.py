@@ -22,16 +22,16 @@ from trainer.networks import normalize
 from trainer.options import DATASETS, Config
 
 TEMPORARY = Path(tempfile.gettempdir()) / "trainer-datasets"
-VALIDATION = 5_000  # of MNIST's 60,000; of smaller sets a twelfth as well
+VALIDATION = 5_000  # of MNIST's 60,000; also a twelfth of smaller sets
 TORCHVISION = {"mnist": "MNIST", "fashion-mnist": "FashionMNIST", "kmnist": "KMNIST"}
 ANSWER_S = 30
 
 
 def resolve(config: Config) -> str:
-    """The data set's name; `auto` is what the data directory holds, else the first preferred one at hand, else digits.
+    """The data set's name. `auto`: that in the data directory, else the first preferred one found, else digits.
 
-    A data directory that holds only other files, such as train.csv, is refused: nobody meant the digits. Files that are
-    not what they look like are found by `load`, which reads them anyway. Raises DataError.
+    A data directory that holds only other files, such as train.csv, is refused: the user did not mean the digits.
+    `load` reads the files, and finds wrong content. Raises DataError.
     """
     if config.data:
         return config.data
@@ -54,10 +54,10 @@ def resolve(config: Config) -> str:
 
 
 def folder(config: Config, dataset: str) -> Path:
-    """The folder that holds `dataset`: the data directory, its subfolder, the image's, or a fresh download's.
+    """The folder that holds `dataset`: the data directory, its subfolder, the image's folder, or a new download's.
 
-    Files in the data directory itself were put there by hand: one that is missing or damaged is an error. Its
-    subfolders are where downloads go, and count when they are whole. Raises DataError.
+    A user put the files in the data directory itself, so a missing or damaged file is an error. Downloads go to its
+    subfolders, which count if they are complete. Raises DataError.
     """
     if dataset != "digits" and idx.present(config.data_dir) and not idx.of_another(config.data_dir, dataset):
         return config.data_dir
@@ -76,7 +76,7 @@ def folder(config: Config, dataset: str) -> Path:
 def load(config: Config, dataset: str) -> tuple[Examples, Examples]:
     """Training and test part; with config.validation, the training images split in two instead.
 
-    Of a named data set, verified images. Raises DataError, custom.CustomError.
+    Images of a named data set are verified. Raises DataError, custom.CustomError.
     """
     if config.data:
         return examples.parts(config.data, folder=config.data_dir, seed=config.seed)
@@ -98,7 +98,7 @@ def load_images(config: Config, dataset: str) -> tuple[Tensors, Tensors]:
 
 @contextmanager
 def instead_digits(config: Config) -> Iterator[None]:
-    """Adds a way out to a DataError about files that nobody named."""
+    """Adds a fix to a DataError about files that the user did not name."""
     try:
         yield
     except idx.DataError as error:
@@ -130,7 +130,7 @@ def tensor(raw: bytes, name: str) -> Tensor:
 def fetch(dataset: str, mirror: str | None, places: Sequence[Path]) -> Path:
     """Folder with the verified files of `dataset`, in the first of `places` that can be written.
 
-    Ranks that share the place wait for the first of them, and find the files there. Raises idx.DataError.
+    Ranks that share the place wait for the first rank, and then find the files there. Raises idx.DataError.
     """
     folder = writable([place / dataset for place in places])
     with alone(folder):
@@ -139,7 +139,7 @@ def fetch(dataset: str, mirror: str | None, places: Sequence[Path]) -> Path:
                 idx.verify(folder, name, dataset)
         except idx.DataError:
             part = folder / ".part"
-            shutil.rmtree(part, ignore_errors=True)  # of a download that was interrupted
+            shutil.rmtree(part, ignore_errors=True)  # from an interrupted download
             part.mkdir()
             try:
                 raw = from_mirror(part, mirror) if mirror else from_torchvision(part, dataset)
@@ -166,7 +166,7 @@ def from_mirror(into: Path, mirror: str) -> Path:
 
 def from_torchvision(into: Path, dataset: str) -> Path:
     """Folder below `into` with the .gz files. Raises idx.DataError."""
-    from torchvision import datasets  # takes 0.2 s to import, which only a download pays for
+    from torchvision import datasets  # its import takes 0.2 s, and only a download needs it
 
     kind = getattr(datasets, TORCHVISION[dataset])
     try:
@@ -180,7 +180,7 @@ def from_torchvision(into: Path, dataset: str) -> Path:
 
 
 def writable(places: Sequence[Path]) -> Path:
-    """The first of `places` that is, or can be made, a folder that can be written. Raises idx.DataError."""
+    """The first of `places` that is a writable folder, or can be made one. Raises idx.DataError."""
     for place in places:
         try:
             place.mkdir(parents=True, exist_ok=True)
@@ -193,7 +193,7 @@ def writable(places: Sequence[Path]) -> Path:
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Hold the folder's lock; the kernel gives it back when a holder dies."""
+    """Hold the folder's lock; the kernel releases it when its holder dies."""
     with (folder / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

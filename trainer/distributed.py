@@ -1,4 +1,4 @@
-"""The process group: the few exchanges between ranks that training needs, and the errors that they raise."""
+"""The process group: the exchanges between ranks that training needs, and their errors."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ T = TypeVar("T")
 
 
 class SetupError(Exception):
-    """The replicas cannot work together like this; the message says what to change."""
+    """The replicas cannot train together; the message says what to change."""
 
 
 class PeerLostError(Exception):
-    """Another replica has gone; what is left of the job ends, to be started again as a whole."""
+    """Another replica has ended; the rest of the job ends, too, and the whole job is started again."""
 
 
 @dataclass(frozen=True)
 class World:
-    """All ranks of the job, seen from one of them. `threads` are those of each rank."""
+    """All ranks of the job, as one rank sees them. `threads`: of each rank."""
 
     rank: int
     size: int
@@ -44,7 +44,7 @@ class World:
         return values
 
     def wait_for_leader(self) -> None:
-        """Stay until rank 0 gets here: if rank 0 died earlier, no replica could resume.
+        """Wait until rank 0 calls this, too: if rank 0 died earlier, no replica could resume.
 
         Raises PeerLostError, but not on rank 0.
         """
@@ -68,7 +68,7 @@ class World:
         return found
 
     def from_rank_zero(self, compute: Callable[[], T]) -> T:
-        """What `compute` returns on rank 0, on every rank; what it raises there is raised everywhere.
+        """The result of `compute` on rank 0, for every rank; an error that it raises there is raised on every rank.
 
         Raises PeerLostError.
         """
@@ -88,8 +88,10 @@ class World:
         return value  # type: ignore[return-value]
 
 
-def agree(facts: list[dict[str, Any]], what: str, fix: str = "start all of them alike") -> None:
-    """Raises SetupError when the facts of some rank differ from those of rank 0; it names rank, key and both values."""
+def agree(
+    facts: list[dict[str, Any]], what: str, fix: str = "start all replicas with the same options"
+) -> None:
+    """Raises SetupError if the facts of a rank differ from rank 0's; it names rank, key and both values."""
     differing = [
         f"{key}: {first} on rank 0, {other.get(key)} on rank {rank}"
         for rank, other in enumerate(facts)
@@ -102,9 +104,9 @@ def agree(facts: list[dict[str, Any]], what: str, fix: str = "start all of them 
 
 @contextmanager
 def peer_errors(what: str) -> Iterator[None]:
-    """Raises PeerLostError, beginning with `what`, for the errors that torch raises when a replica is not there.
+    """Raises PeerLostError, beginning with `what`, for torch's errors about a missing replica.
 
-    They have no type of their own; those with one are something else.
+    These errors are plain RuntimeErrors; errors of another type are passed on.
     """
     try:
         yield
@@ -113,5 +115,5 @@ def peer_errors(what: str) -> Iterator[None]:
     except RuntimeError as error:
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         raise PeerLostError(
-            f"{what} ({reason}); see that replica's log; restarted, the job goes on from its checkpoint"
+            f"{what} ({reason}); see that replica's log; after a restart, the job continues from its checkpoint"
         ) from error

@@ -1,4 +1,4 @@
-"""Pictures inside an HTML page: curves as SVG, small images as PNG. Nothing is fetched from anywhere."""
+"""Pictures inside an HTML page: curves as SVG, small images as PNG. Nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Points = Sequence[tuple[float, float]]
 
 WIDTH, HEIGHT = 480, 260
 LEFT, RIGHT, TOP, BOTTOM = 64, 14, 14, 44
-MOST_POINTS = 400  # of a line; more cannot be told apart on a screen
+MOST_POINTS = 400  # of a line; a screen cannot show more
 TICKS = 4
 SMALLEST, LARGEST = 4, 96  # pixels of a picture's side
 
@@ -25,9 +25,9 @@ def curve(title: str, across: str, lines: Sequence[tuple[str, Points]], from_zer
     """An SVG chart with a line for each name, x rising; a single point becomes a dot.
 
     Parameters:
-        title: what is drawn; with the first and last value it is the alternative text.
+        title: what is drawn; the alternative text has it, with the first and last value.
         across: what the horizontal axis counts.
-        lines: name -> points, of which those that are not finite are left out.
+        lines: name -> points; points that are not finite are left out.
         from_zero: whether the vertical axis begins at 0.
     """
     drawn = [(name, kept) for name, points in lines if (kept := _thinned(points))]
@@ -111,8 +111,8 @@ def _thinned(points: Points) -> list[tuple[float, float]]:
 def picture(values: Tensor) -> Tensor | None:
     """Bytes (height, width) or (height, width, 3) of an input; None unless it has the shape of a picture.
 
-    Pictures are (h, w), (1, h, w), (3, h, w), (h, w, 1) and (h, w, 3). Bytes stay as they are; of other numbers the
-    smallest becomes black, the largest white. A large picture is thinned.
+    Pictures are (h, w), (1, h, w), (3, h, w), (h, w, 1) and (h, w, 3). Bytes stay unchanged; of other numbers the
+    smallest becomes black, the largest white. A large picture loses rows and columns.
     """
     if values.is_complex() or values.dim() not in (2, 3):
         return None
@@ -139,7 +139,7 @@ def png(pixels: Tensor) -> bytes:
     """
     height, width = pixels.shape[:2]
     colour = 2 if pixels.dim() == 3 else 0
-    rows = torch.zeros(height, 1 + pixels[0].numel(), dtype=torch.uint8)  # each begins with its filter, none
+    rows = torch.zeros(height, 1 + pixels[0].numel(), dtype=torch.uint8)  # each begins with its filter: none
     rows[:, 1:] = pixels.reshape(height, -1)
 
     def chunk(kind: bytes, content: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""Random numbers that depend on a key alone: torch's on the processor, NumPy's and Python's, which users draw from."""
+"""Random numbers that depend on a key alone: torch's on the CPU, NumPy's and Python's, which users draw from."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def seed_of(*key: int) -> int:
 
 
 class Draws:
-    """Numbers that torch, on the processor, NumPy and Python draw for one purpose; they depend on `key` alone."""
+    """Numbers that torch on the CPU, NumPy and Python draw for one purpose; they depend on `key` alone."""
 
     def __init__(self, *key: int) -> None:
         self.seed = seed_of(*key)
@@ -29,7 +29,7 @@ class Draws:
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
-        """Inside, draw the next of them; outside, all generators go on as before."""
+        """Inside, draw the next of these numbers; outside, all generators continue as before."""
         before = states()
         if self.states is None:
             seed_all(self.seed)
@@ -43,12 +43,12 @@ class Draws:
 
 
 def drawn_by(*key: int) -> AbstractContextManager[None]:
-    """Inside, what torch draws on the processor, NumPy and Python depends on `key` alone; then all go on as before."""
+    """Inside, the numbers of torch on the CPU, NumPy and Python depend on `key` alone; then all continue."""
     return Draws(*key)()
 
 
 def seed_all(seed: int) -> None:
-    """Begin the generators of torch, on the processor, of NumPy and of Python anew."""
+    """Seed the generators of torch on the CPU, of NumPy and of Python."""
     torch.default_generator.manual_seed(seed)
     random.seed(seed)
     if numpy := sys.modules.get("numpy"):
@@ -56,13 +56,13 @@ def seed_all(seed: int) -> None:
 
 
 def states() -> tuple[Any, Any, Any]:
-    """Where the generators are."""
+    """The states of the generators."""
     numpy = sys.modules.get("numpy")
     return torch.get_rng_state(), random.getstate(), numpy and numpy.random.get_state()
 
 
 def take(states: tuple[Any, Any, Any]) -> None:
-    """Take the generators to where they were."""
+    """Restore the states of the generators."""
     torch.set_rng_state(states[0])
     random.setstate(states[1])
     if states[2]:

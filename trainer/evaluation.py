@@ -25,13 +25,13 @@ from trainer.precision import whole_float32
 
 @dataclass(frozen=True)
 class Predictions:
-    """What a network took test examples for.
+    """The classes that a network predicted for test examples.
 
     Parameters:
-        numbers: of the examples, (n,), from 0.
+        numbers: the examples' numbers, (n,), from 0.
         targets: their classes, (n,).
         predicted: the classes with the largest output, (n,).
-        confidence: the probabilities that the network gave to these, (n,), above 0 and at most 1.
+        confidence: the probabilities of the predicted classes, (n,), above 0 and at most 1.
     """
 
     numbers: Tensor
@@ -42,7 +42,7 @@ class Predictions:
 
 @dataclass(frozen=True)
 class Metrics:
-    """Means over all test examples; accuracy is the network's own metric where it has one."""
+    """Means over all test examples; accuracy is the network's own metric if it has one."""
 
     accuracy: float
     loss: float
@@ -50,7 +50,7 @@ class Metrics:
 
 
 class ModelError(Exception):
-    """The file is not a model of ours, or not a picture; the message says what it is."""
+    """The file is not a model of ours, or not a picture; the message says why."""
 
 
 def evaluate(
@@ -58,11 +58,11 @@ def evaluate(
 ) -> Metrics:
     """Metric and mean loss of `network` on the whole of `test`, the same on every rank.
 
-    The network stays as it was, whatever `forward` counts. The batches are dealt out whole, and each one's sums keep a
-    place of their own until all are there. So the result does not depend, to the last digit, on the number of ranks.
+    The network is unchanged, also if `forward` counts something. Each batch goes whole to one rank, and its sums are
+    kept apart until all are there. So the result does not depend, to the last digit, on the number of ranks.
 
     Parameters:
-        keep: whether to keep the predictions, too, of a network that classifies.
+        keep: whether to also keep the predictions of a network that classifies.
     """
     objective = Objective(network)
     sums = torch.zeros(-(-len(test) // batch_size), 2, dtype=torch.float64, device=world.device)
@@ -85,7 +85,7 @@ def evaluate(
 
 
 def predictions(answers: Tensor) -> Predictions:
-    """Of rows (n, 3) with class, predicted class and confidence, those that have been filled and have a class."""
+    """The rows of (n, 3), with class, predicted class and confidence, that are filled and have a class."""
     numbers = ((answers[:, 2] > 0) & (answers[:, 0] >= 0)).nonzero().flatten()
     targets, predicted, confidence = answers[numbers].unbind(1)
     return Predictions(numbers, targets.long(), predicted.long(), confidence)
@@ -104,7 +104,7 @@ def evaluate_verb(arguments: Sequence[str]) -> int:
     config = options.parse([*measured(trained), *rest])
     if config.dataset == "auto" and not config.data:
         raise ModelError(
-            f"nothing says what {given.model} was trained on: there is no description in it, no config.json beside it "
+            f"the data of {given.model} is unknown: there is no description in it, no config.json beside it "
             "and no run with the same model below it; name the data with --dataset"
         )
     if config.data and config.network not in networks.NETWORKS:
@@ -142,9 +142,9 @@ def predict_verb(arguments: Sequence[str]) -> int:
 
 
 def read_state(path: Path) -> dict[str, Tensor]:
-    """The state_dict in a model file. Raises ModelError, for one with a flipped bit as well.
+    """The state_dict in a model file. Raises ModelError, also for a flipped bit.
 
-    torch.load does not look at the checksums that torch.save writes.
+    torch.load does not check the checksums that torch.save writes.
     """
     try:
         content = path.read_bytes()
@@ -155,7 +155,7 @@ def read_state(path: Path) -> dict[str, Tensor]:
         state = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True) if whole else None
     except MemoryError:
         raise
-    except Exception:  # whatever a damaged archive makes of torch.load: it raises half a dozen types
+    except Exception:  # torch.load raises half a dozen types for a damaged archive
         whole, state = False, None
     if not whole:
         raise ModelError(f"{path} is not a whole state_dict that torch.load(weights_only=True) reads")
@@ -175,7 +175,7 @@ def _has_its_checksums(content: bytes) -> bool:
 
 
 def load(path: Path, trained: dict[str, Any], test: Examples | None = None) -> nn.Module:
-    """The network of a saved state_dict: the one that it was trained as, else one of ours with its shapes.
+    """The network of a saved state_dict: the network that was trained, else one of ours with its shapes.
 
     Raises ModelError, custom.CustomError.
     """
@@ -193,12 +193,12 @@ def load(path: Path, trained: dict[str, Any], test: Examples | None = None) -> n
 
 
 def shape_of(examples: Examples) -> tuple[tuple[int, ...], int]:
-    """Shape of one input and number of classes, 0 unless something says it."""
+    """Shape of one input and number of classes, 0 if unknown."""
     return tuple(examples.first()[0].shape[1:]), classes_of(examples)
 
 
 def trained_on(model: Path) -> dict[str, Any]:
-    """What is known of a model's training: its own description, else config.json of its run, else nothing.
+    """What is known about a model's training: its own description, else config.json of its run, else nothing.
 
     An older model holds no description. Its run is then found by config.json beside the model, or by a run
     below the model's folder that has the same model.
@@ -221,7 +221,7 @@ def trained_on(model: Path) -> dict[str, Any]:
 
 
 def measured(trained: dict[str, Any]) -> list[str]:
-    """Options that say what the job measured; they come first, so that the user's own win."""
+    """Options that say what the job measured; they come first, so that the user's options override them."""
     chosen: list[str] = []
     if ":" in str(trained.get("network", "")):
         chosen += ["--network", str(trained["network"])]
@@ -229,7 +229,7 @@ def measured(trained: dict[str, Any]) -> list[str]:
         chosen += ["--dataset", str(trained["dataset"])]
     elif trained.get("dataset"):
         chosen += ["--data", str(trained["dataset"])]
-    if "seed" in trained:  # one's own data may be split by it
+    if "seed" in trained:  # a user's data function may split the data by it
         chosen += ["--seed", str(trained["seed"])]
     if "test_batch_size" in trained:
         chosen += ["--test-batch-size", str(trained["test_batch_size"])]

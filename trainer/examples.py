@@ -22,8 +22,8 @@ from trainer.custom import CustomError, call, raised
 from trainer.draws import Draws, drawn_by, permutation
 from trainer.exchange import raw
 
-LONGEST = 100  # times as many numbers as there are examples, and a sampler counts as endless
-FINGERPRINT, FINGERPRINT_READ = 500, 16  # examples that the ranks compare: of those in memory, and of others
+LONGEST = 100  # a sampler that gives this many times the number of examples counts as endless
+FINGERPRINT, FINGERPRINT_READ = 500, 16  # examples that the ranks compare: in memory, and others
 
 
 @runtime_checkable
@@ -36,7 +36,7 @@ class MapStyle(Protocol):
 
 
 def stacked(rows: list[Any]) -> tuple[Tensor, Tensor]:
-    """Rows of (input, target) one above the other. Raises CustomError."""
+    """Rows of (input, target), stacked. Raises CustomError."""
     for row in rows[:1]:
         if not isinstance(row, tuple | list) or len(row) != 2:
             raise CustomError(
@@ -51,7 +51,7 @@ def stacked(rows: list[Any]) -> tuple[Tensor, Tensor]:
 
 
 def is_number(value: object) -> bool:
-    """Whether it is a number of Python, of NumPy, or a tensor of one."""
+    """Whether it is a number: Python's, NumPy's, or a tensor with one number."""
     return isinstance(value, bool | int | float | complex | Tensor) or hasattr(value, "dtype")
 
 
@@ -71,7 +71,7 @@ class Examples(ABC):
     """One part of a data set, to train on or to test on."""
 
     device = torch.device("cpu")
-    drop_last = False  # whether a last step that is not whole is left out
+    drop_last = False  # whether an incomplete last step is left out
 
     @abstractmethod
     def __len__(self) -> int:
@@ -79,7 +79,7 @@ class Examples(ABC):
 
     @abstractmethod
     def shares(self, epoch: int, seed: int, start: int, batch: int, rank: int, size: int) -> Iterator[Share]:
-        """This rank's part of every step of an epoch, beginning `start` examples into it.
+        """This rank's part of every step of an epoch, after its first `start` examples.
 
         Parameters:
             batch: examples of a step on all ranks together.
@@ -87,7 +87,7 @@ class Examples(ABC):
         """
 
     def totals(self, batch: int) -> set[int]:
-        """How many examples the steps of an epoch have over all ranks, the last one's too. Raises CustomError."""
+        """How many examples each step of an epoch has over all ranks, also the last step. Raises CustomError."""
         if not self.drop_last:
             return {min(batch, len(self)), len(self) % batch} - {0}
         if len(self) < batch:
@@ -98,18 +98,18 @@ class Examples(ABC):
 
     @abstractmethod
     def batches(self, batch: int, rank: int, size: int) -> Iterator[tuple[int, Tensor, Tensor]]:
-        """Every `size`th batch of `batch` examples, in order: its number, inputs (n, ...) and targets (n, ...)."""
+        """Every `size`th batch of `batch` examples, in order: number, inputs (n, ...) and targets (n, ...)."""
 
     @abstractmethod
     def fingerprint(self) -> str:
-        """The same for the same examples; it need not see all of them."""
+        """A text that is the same for the same examples; it need not see all of them."""
 
     @abstractmethod
     def first(self, count: int = 2) -> tuple[Tensor, Tensor]:
         """Inputs (n, ...) and targets (n, ...) of the first examples."""
 
     def input(self, number: int) -> Tensor | None:
-        """The input of one example as it is stored; None of examples that cannot be asked for by number."""
+        """The stored input of one example; None if examples have no numbers."""
         return None
 
     def to(self, device: torch.device) -> Examples:
@@ -118,13 +118,13 @@ class Examples(ABC):
 
 
 def unchanged(inputs: Tensor) -> Tensor:
-    """`inputs`: what needs no preparation."""
+    """`inputs` unchanged: they need no preparation."""
     return inputs
 
 
 @dataclass
 class Tensors(Examples):
-    """Inputs (n, ...) and targets (n, ...) in memory; `prepare` makes a batch of inputs into what `forward` takes."""
+    """Inputs (n, ...) and targets (n, ...) in memory; `prepare` converts a batch of inputs for `forward`."""
 
     inputs: Tensor
     targets: Tensor
@@ -159,19 +159,19 @@ class Tensors(Examples):
         return self.inputs[number]
 
 
-Key = tuple[tuple[int, ...], tuple[int, ...]]  # numbers of examples, and what their random numbers depend on
+Key = tuple[tuple[int, ...], tuple[int, ...]]  # numbers of examples, and the key of their random numbers
 
 
 @dataclass
 class Mapped(Examples):
     """A map-style data set, read example by example.
 
-    What it draws at random is the same for the same `key`: of a share, of a batch to test on, of the first examples.
+    Its random numbers are the same for the same `key`: of a share, of a test batch, of the first examples.
 
     Parameters:
         collate: makes rows of (input, target) into inputs (n, ...) and targets (n, ...).
-        loader: the DataLoader that brought it, whose workers count.
-        sampler: the loader's; None for each example once, in an order of the trainer's.
+        loader: the DataLoader of the data set; its workers are used.
+        sampler: the loader's; None for each example once, in the trainer's order.
     """
 
     source: MapStyle
@@ -180,7 +180,7 @@ class Mapped(Examples):
     loader: Any = None
     sampler: Any = None
     drop_last: bool = False
-    draws_unseeded: bool = field(init=False, default=False)  # found by comparing
+    draws_unseeded: bool = field(init=False, default=False)  # set after a comparison
 
     def __post_init__(self) -> None:
         self.known: Sequence[int] = range(len(self.source))
@@ -190,14 +190,14 @@ class Mapped(Examples):
                 raise CustomError(
                     f"--data: the sampler of the part to {self.which} gives other examples each time that it is asked: "
                     "replicas would train on some twice and on others never; draw with torch's, NumPy's or Python's "
-                    "functions, or by what set_epoch has told"
+                    "functions, or by set_epoch's epoch"
                 )
 
     def __len__(self) -> int:
         return len(self.known)
 
     def __getitem__(self, key: Key) -> tuple[Tensor, Tensor]:
-        """The examples of these numbers, on the processor; an empty share has the shape of one."""
+        """The examples with these numbers, in CPU memory; an empty share has the shape of an example."""
         numbers, drawn = key
         with drawn_by(*drawn), told(self.which):
             rows = [self.source[number] for number in numbers or (0,)]
@@ -205,7 +205,7 @@ class Mapped(Examples):
         return inputs[: len(numbers)], targets[: len(numbers)]
 
     def read(self, keys: Sequence[Key]) -> Iterator[tuple[Tensor, Tensor]]:
-        """The examples of each key, by the workers of the loader where it has some."""
+        """The examples of each key, read by the loader's workers if it has any."""
         found: Iterable[tuple[Tensor, Tensor]] = map(self.__getitem__, keys)
         if self.loader is not None and self.loader.num_workers:
             found = type(self.loader)(
@@ -221,7 +221,7 @@ class Mapped(Examples):
                 yield inputs.to(self.device), targets.to(self.device)
 
     def order(self, epoch: int, seed: int) -> list[int]:
-        """The numbers of an epoch's examples, in the order of the sampler where there is one. Raises CustomError."""
+        """The numbers of an epoch's examples, in the order of the sampler if there is one. Raises CustomError."""
         if self.sampler is None:
             return list(permutation(len(self), seed).tolist())
         if len(found := self.sampled(epoch, seed)) != len(self):
@@ -232,7 +232,7 @@ class Mapped(Examples):
         return found
 
     def sampled(self, epoch: int, seed: int) -> list[int]:
-        """What the sampler gives in an epoch; what it draws at random depends on `seed`. Raises CustomError."""
+        """The sampler's numbers in an epoch; its random numbers depend on `seed`. Raises CustomError."""
         most = LONGEST * max(len(self.source), length_hint(self.sampler))
         with drawn_by(seed), told(self.which):
             if hasattr(self.sampler, "set_epoch"):
@@ -296,8 +296,8 @@ class Streamed(Examples):
     def steps(self, epoch: int, batch: int, start: int = 0) -> Iterator[list[tuple[Any, Any]]]:
         """The rows of each step of an epoch, after its first `start` examples.
 
-        What the stream draws at random depends on the epoch alone: it goes on with each step where it was, whatever
-        the training has drawn meanwhile. Raises CustomError where it ends too early.
+        The stream's random numbers depend on the epoch alone: each step continues them, and numbers that the training
+        draws do not change them. Raises CustomError if the stream ends too early.
         """
         draws = Draws(epoch)
         with draws(), told(self.which):
@@ -335,7 +335,7 @@ class Streamed(Examples):
         if not alike(inputs, again):
             raise CustomError(
                 f"--data: the part to {self.which} gives other examples each time that it is read: replicas would "
-                "train on some twice and on others never; seed its generator in __iter__, by what set_epoch has told"
+                "train on some twice and on others never; seed its generator in __iter__, by set_epoch's epoch"
             )
         return f"{len(self)} {checksum(inputs)} {checksum(targets)}"
 
@@ -370,7 +370,7 @@ def examples(part: Any, which: str) -> Examples:
 
 @contextmanager
 def told(which: str) -> Iterator[None]:
-    """Raises CustomError for whatever the user's data set raises inside: a file that cannot be read, for example."""
+    """Raises CustomError for each error that the user's data set raises inside, for example about a file."""
     try:
         yield
     except CustomError:
@@ -381,7 +381,7 @@ def told(which: str) -> Iterator[None]:
 
 @contextmanager
 def told_by_a_worker() -> Iterator[None]:
-    """Raises the CustomError of a worker process without its traceback, which torch puts before the sentence."""
+    """Raises the CustomError of a worker process without the traceback that torch puts before the message."""
     try:
         yield
     except CustomError as error:
@@ -392,17 +392,17 @@ def told_by_a_worker() -> Iterator[None]:
 
 
 def is_a(name: str, part: object) -> bool:
-    """Whether it is of torch.utils.data's class of this name; IterableDataset has a `__getitem__` as well."""
+    """Whether its class is torch.utils.data's of this name; IterableDataset also has a `__getitem__`."""
     return any(kind.__name__ == name for kind in type(part).__mro__)
 
 
 def of_loader(loader: Any, which: str) -> tuple[Any, Collate]:
-    """Data set and collate function of a DataLoader. Raises CustomError for what would be lost."""
+    """Data set and collate function of a DataLoader. Raises CustomError for settings that would be lost."""
     batches = loader.batch_sampler
     refused = {
         "no batch_size": batches is None,
-        "a batch_sampler of its own": batches is not None and type(batches) is not BatchSampler,
-        "a sampler that shares the examples out, which the trainer does": hasattr(
+        "its own batch_sampler": batches is not None and type(batches) is not BatchSampler,
+        "a sampler that splits the examples over the ranks, which the trainer does": hasattr(
             getattr(batches, "sampler", None), "num_replicas"
         ),
     }
@@ -432,7 +432,7 @@ def in_memory(values: Any, which: str) -> Tensor:
 
 
 def classes_of(part: Examples) -> int:
-    """How many classes the part says that there are, 0 where nothing says it."""
+    """The number of classes that the part names, 0 if it names none."""
     if isinstance(part, Tensors):
         whole = (
             part.targets.dim() == 1 and not part.targets.is_floating_point() and not part.targets.is_complex()
@@ -443,7 +443,7 @@ def classes_of(part: Examples) -> int:
 
 
 def told_classes(part: Examples) -> Any:
-    """What the user's data set says of its classes: names, as torchvision's do, a number, or () for nothing."""
+    """The classes that the user's data set names: names, as in torchvision, a number, or () for none."""
     source = getattr(part, "source", None)
     while source is not None and not hasattr(source, "classes"):
         source = getattr(source, "dataset", None)  # of a Subset
@@ -459,19 +459,19 @@ def parts(reference: str, seed: int, **offered: Any) -> tuple[Examples, Examples
 
 
 def share_of(rows: Sequence[T], rank: int, size: int) -> Sequence[T]:
-    """One rank's part of a step, as torch.tensor_split cuts it: the first ranks have one more."""
+    """One rank's part of a step, as torch.tensor_split cuts it: the first ranks may have one more."""
     least, more = divmod(len(rows), size)
     start = rank * least + min(rank, more)
     return rows[start : start + least + (rank < more)]
 
 
 def taken_together(rows: list[tuple[Any, Any]], collate: Collate, which: str) -> tuple[Tensor, Tensor]:
-    """Rows of one input and one target each as two tensors (n, ...). Raises CustomError, saying what there is."""
+    """Rows of one input and one target each, as two tensors (n, ...). Raises CustomError, naming what was found."""
     try:
         found = collate(rows)
     except CustomError as error:
         raise CustomError(f"--data: an example to {which} {error}") from error
-    except Exception as error:  # collate_fn is the user's, and may raise anything
+    except Exception as error:  # the user's collate_fn may raise anything
         raise CustomError(f"--data: examples to {which} do not go together: {raised(error)}") from error
     whole = (
         isinstance(found, tuple | list)

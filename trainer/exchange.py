@@ -1,8 +1,8 @@
-"""What the ranks exchange in a step. Parameters, gradients and buffers stay the module's; only what travels is packed.
+"""What the ranks exchange in a step. Parameters, gradients and buffers stay in the module; the exchange is packed.
 
-torch's DistributedDataParallel fuses gradients too, but lays its buckets out anew after the first step of each
-process. Over three ranks and more that changes the order of additions, so a resumed run would not end in the weights
-of an undisturbed one, to the bit. Here the layout never changes. docs/adr/0025 has what else was weighed.
+torch's DistributedDataParallel also packs gradients, but changes its buckets after the first step of each process.
+With three ranks or more, that changes the order of additions: a resumed run would not end with exactly the weights of
+an undisturbed run. Here the layout never changes. docs/adr/0025 has the other ways that were considered.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from trainer.distributed import World
 
 
 class Exchange:
-    """Adds up the gradients of all ranks, and makes their buffers alike.
+    """Adds up the gradients of all ranks, and makes their buffers the same.
 
     One tensor, `packed`, is added up once a step: the gradients in the order of the parameters, one flag for each
-    parameter that says whether a rank has a gradient of it, the loss, one flag for buffers that have changed, and the
-    changes of BatchNorm's running statistics. Its numbers are as wide as the widest of these, and float32 at least.
+    parameter that says whether a rank has a gradient of it, the loss, one flag for changed buffers, and the changes of
+    BatchNorm's running statistics. Its type is the widest of these, and float32 at least.
 
     Parameters:
-        parameters: those that are trained, by name.
+        parameters: the trained parameters, by name.
     """
 
     def __init__(self, network: nn.Module, world: World) -> None:
@@ -55,15 +55,15 @@ class Exchange:
         self.flags, self.sum_of_losses, self.changed, self.averaged = flags, rest[:1], rest[1:2], rest[2:]
 
     def begin(self) -> None:
-        """Forget the gradients of the last step."""
+        """Delete the gradients of the last step."""
         for each in self.network.parameters():
             each.grad = None
 
     def end(self, weight: float, loss: Tensor) -> None:
-        """Give every parameter the sum of its gradients, None where no rank has one, and `loss` the sum of losses.
+        """Set each parameter's gradient to the sum over all ranks, or None if no rank has one, and `loss` to the sum.
 
         BatchNorm's running statistics become their mean over the ranks by `weight`, this rank's part of the step's
-        examples. All other buffers become rank 0's. Raises PeerLostError; `undo` then takes the buffers back.
+        examples. All other buffers become rank 0's. Raises PeerLostError; `undo` then restores the buffers.
         """
         parameters = list(self.parameters.values())
         for each in parameters:
@@ -90,7 +90,7 @@ class Exchange:
             self.averaged.copy_((now - then).mul_(weight))
         self.world.sum(self.packed)
         self.loss = self.sum_of_losses[0]
-        # A flag is looked at only where this rank has no gradient: a look waits for the GPU.
+        # A flag is read only if this rank has no gradient: reading it waits for the GPU.
         used = self.flags.tolist() if missing else [1.0] * len(parameters)
         for each, place, flag in zip(parameters, self.places, used, strict=True):
             each.grad = _gradient(each, place) if flag else None
@@ -103,7 +103,7 @@ class Exchange:
         self.remember()
 
     def others(self) -> dict[str, Tensor]:
-        """All buffers but BatchNorm's running statistics."""
+        """All buffers except BatchNorm's running statistics."""
         averaged = {id(each) for each in running_statistics(self.norms)}
         return {name: each for name, each in self.network.named_buffers() if id(each) not in averaged}
 
@@ -122,14 +122,14 @@ class Exchange:
                 put(self.network, name, value)
 
     def remember(self) -> None:
-        """Keep buffers and numbers as they are now."""
+        """Remember the present buffers and numbers."""
         self.numbers = numbers_of(self.network)
         for name, each in self.network.named_buffers():
             if not same(each, self.before.get(name)):
                 self.before[name] = each.clone()
 
     def undo(self) -> None:
-        """Take buffers and numbers back to where they were before a step that was broken off."""
+        """Restore buffers and numbers from before an interrupted step."""
         put_numbers(self.network, self.numbers)
         now = dict(self.network.named_buffers())
         for name, each in self.before.items():
@@ -137,7 +137,7 @@ class Exchange:
                 put(self.network, name, each)
 
     def finite(self) -> bool:
-        """Whether all that is trained, and all that BatchNorm has averaged, are numbers."""
+        """Whether all trained parameters and BatchNorm's averages are finite."""
         found = (*(each.detach() for each in self.parameters.values()), *running_statistics(self.norms))
         return all(bool(torch.isfinite(each).all()) for each in found)
 
@@ -149,18 +149,18 @@ def running_statistics(norms: Iterable[_BatchNorm]) -> list[Tensor]:
 
 
 def real(tensor: Tensor) -> Tensor:
-    """A complex tensor (...) as its real and imaginary parts (..., 2); any other as it is."""
+    """A complex tensor (...) as its real and imaginary parts (..., 2); other tensors unchanged."""
     return torch.view_as_real(tensor) if tensor.is_complex() else tensor
 
 
 def raw(tensor: Tensor) -> Any:
-    """The bytes of a tensor as an array (n,) of NumPy's, of a copy: a module could not resize its own any more."""
+    """A copy of a tensor's bytes, as a NumPy array (n,): if they were shared, torch could not resize the tensor."""
     copied = tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
     return copied.view(-1).view(torch.uint8).numpy()
 
 
 def parts_of(tensor: Tensor) -> list[Tensor]:
-    """Indices and values of a sparse tensor; any other as it is."""
+    """Indices and values of a sparse tensor; another tensor unchanged."""
     if tensor.layout is torch.strided:
         return [tensor]
     found = tensor.detach().to_sparse_coo().coalesce()
@@ -168,7 +168,7 @@ def parts_of(tensor: Tensor) -> list[Tensor]:
 
 
 def put(network: nn.Module, name: str, value: Tensor) -> None:
-    """Give a buffer this value: in place where it has the room for it, else as another tensor."""
+    """Set a buffer to this value: in place if it has the same size, else as another tensor."""
     path, _, own = name.rpartition(".")
     module = network.get_submodule(path)
     there = module._buffers.get(own)
@@ -186,7 +186,7 @@ def put(network: nn.Module, name: str, value: Tensor) -> None:
 
 
 def numbers_of(network: nn.Module) -> dict[str, bool | int | float | str]:
-    """Plain numbers and texts that the modules keep as attributes, by name; a forward pass may count with them."""
+    """Plain numbers and texts in attributes of the modules, by name; a forward pass may use them to count."""
     return {
         f"{path}.{name}": value
         for path, module in network.named_modules()
@@ -196,7 +196,7 @@ def numbers_of(network: nn.Module) -> dict[str, bool | int | float | str]:
 
 
 def put_numbers(network: nn.Module, numbers: dict[str, bool | int | float | str]) -> None:
-    """Give modules these numbers and texts as attributes; one whose module is gone is left out."""
+    """Set these attributes of modules; those of a missing module are left out."""
     modules = dict(network.named_modules())
     for name, number in numbers.items():
         path, _, own = name.rpartition(".")
@@ -205,7 +205,7 @@ def put_numbers(network: nn.Module, numbers: dict[str, bool | int | float | str]
 
 
 def _in_order_of(tensor: Tensor, piece: Tensor) -> Tensor:
-    """`piece` (n,) in the shape of `tensor`, and in the order that it has in memory where it has no gaps."""
+    """`piece` (n,) in the shape of `tensor`, and in its order in memory if that has no gaps."""
     channels_last = {4: torch.channels_last, 5: torch.channels_last_3d}.get(tensor.dim())
     if channels_last and tensor.is_contiguous(memory_format=channels_last):
         return piece.as_strided(tensor.shape, tensor.stride(), piece.storage_offset())
@@ -213,14 +213,14 @@ def _in_order_of(tensor: Tensor, piece: Tensor) -> Tensor:
 
 
 def _gradient(parameter: Tensor, place: Tensor) -> Tensor:
-    """What is packed at `place` as a gradient of `parameter`."""
+    """The gradient of `parameter` that is packed at `place`."""
     if parameter.is_complex():
         place = torch.view_as_complex(place.clone())
     return place.to(parameter.dtype)
 
 
 def same(one: Tensor | None, other: Tensor | None) -> bool:
-    """Whether both hold the same numbers; NaN is the same as NaN."""
+    """Whether both hold the same numbers; NaN equals NaN here."""
     if one is None or other is None or one.layout is not other.layout:
         return one is other
     if (one.shape, one.dtype) != (other.shape, other.dtype):

@@ -18,8 +18,8 @@ UNSIGNED_BYTE = 0x08
 TRAIN = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte")
 TEST = ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
 FILES = (*TRAIN, *TEST)
-MOST_NAMES = 5  # of files that a message lists
-# samples.png is what `trainer inspect` leaves.
+MOST_NAMES = 5  # how many files a message lists
+# `trainer inspect` writes samples.png.
 NO_DATA = re.compile(r"\.|lost\+found$|README|LICENSE|.*\.md$|samples\.png$")
 
 # MD5 of the unpacked bytes. The .gz wrappers of one file differ from mirror to mirror.
@@ -49,7 +49,7 @@ PACKED_CHECKSUMS = {
 
 
 class DataError(Exception):
-    """Data is missing or is not what was published; the message names the file and the way out."""
+    """Data is missing or differs from the published data; the message names the file and the fix."""
 
 
 @contextmanager
@@ -65,18 +65,18 @@ def readable(path: Path) -> Iterator[None]:
 
 
 def shown(name: str | Path) -> str:
-    """A file's name as any terminal takes it: bytes that are not UTF-8 become `\\xff`."""
+    """A file's name for any terminal: bytes that are not UTF-8 become `\\xff`."""
     return os.fsencode(name).decode(errors="backslashreplace")
 
 
 def find(folder: Path, name: str) -> Path | None:
-    """Path of file `name` in `folder`, plain or with `.gz`. Raises DataError where nobody may look."""
+    """Path of file `name` in `folder`, plain or with `.gz`. Raises DataError if the user may not look there."""
     with readable(folder):
         return next((path for path in (folder / name, folder / f"{name}.gz") if is_file(path)), None)
 
 
 def is_file(path: Path) -> bool:
-    """Whether there is such a file. Raises OSError where nobody may look."""
+    """Whether the file exists. Raises OSError if the user may not look there."""
     try:
         return stat.S_ISREG(path.stat().st_mode)
     except (FileNotFoundError, NotADirectoryError):
@@ -84,7 +84,7 @@ def is_file(path: Path) -> bool:
 
 
 def locate(folder: Path, name: str) -> Path:
-    """As `find`. Raises DataError."""
+    """Like `find`, but a missing file raises DataError."""
     if path := find(folder, name):
         return path
     there = listed(strangers(folder))
@@ -94,7 +94,7 @@ def locate(folder: Path, name: str) -> Path:
 
 
 def strangers(folder: Path, known: Collection[str] = ()) -> list[str]:
-    """What `folder` holds besides IDX files, the names `known`, and files that are no data. Raises DataError."""
+    """The files of `folder`, except IDX files, the names `known`, and files without data. Raises DataError."""
     ours = {*known, *FILES, *(f"{name}.gz" for name in FILES)}
     try:
         with readable(folder):
@@ -107,7 +107,7 @@ def strangers(folder: Path, known: Collection[str] = ()) -> list[str]:
 
 
 def listed(names: list[str]) -> str:
-    """The first names of a list, and how many more there are."""
+    """The first names of a list, and the number of others."""
     more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
     return ", ".join(names[:MOST_NAMES]) + more
 
@@ -123,7 +123,7 @@ def complete(folder: Path) -> bool:
 
 
 def unpack(path: Path) -> bytes:
-    """The plain bytes of an IDX file. Raises DataError for a damaged .gz, and for what cannot be read."""
+    """The plain bytes of an IDX file. Raises DataError for a damaged .gz, or an unreadable file."""
     with readable(path):
         raw = path.read_bytes()
     if path.suffix != ".gz":
@@ -152,7 +152,7 @@ def pack(shape: tuple[int, ...], values: bytes) -> bytes:
 
 
 def verify(folder: Path, name: str, dataset: str) -> bytes:
-    """Plain bytes of file `name` when they are what was published for `dataset`; raises DataError else."""
+    """Plain bytes of file `name`. Raises DataError unless they are the published bytes of `dataset`."""
     path, packed = locate(folder, name), folder / f"{name}.gz"
     if dataset in PACKED_CHECKSUMS:
         if not is_file(packed):
@@ -172,7 +172,7 @@ def verify(folder: Path, name: str, dataset: str) -> bytes:
 
 
 def owners(folder: Path, name: str) -> set[str]:
-    """The published data sets whose file `name` is the one in `folder`. Raises DataError."""
+    """The published data sets with the same file `name` as `folder`. Raises DataError."""
     plain, packed = _md5(unpack(locate(folder, name))), folder / f"{name}.gz"
     found = {dataset for dataset, sums in CHECKSUMS.items() if sums[name] == plain}
     if is_file(packed):
@@ -182,9 +182,9 @@ def owners(folder: Path, name: str) -> set[str]:
 
 
 def of_another(folder: Path, dataset: str) -> bool:
-    """Whether a small label file in `folder` is that of another published data set than `dataset`.
+    """Whether a small label file in `folder` belongs to another published data set than `dataset`.
 
-    A damaged or missing one tells nothing.
+    False if it is damaged or missing.
     """
     for name in (TRAIN[1], TEST[1]):
         with suppress(DataError):
@@ -194,10 +194,10 @@ def of_another(folder: Path, dataset: str) -> bool:
 
 
 def recognize(folder: Path) -> str:
-    """The published data set that the four files in `folder` are to be; the first known checksum decides.
+    """The published data set that the four files in `folder` claim to be; the first known checksum decides.
 
-    Nothing else is verified, and of files as published only the small labels are read. "mnist" where no checksum is
-    known. Raises DataError for a missing file.
+    Nothing else is verified, and of published files only the small labels are read. "mnist" if no checksum is known.
+    Raises DataError for a missing file.
     """
     with readable(folder):
         sizes = {name: locate(folder, name).stat().st_size for name in FILES}

@@ -1,4 +1,4 @@
-"""What rank 0 tells of a run: log lines, metrics.jsonl, TensorBoard events, config.json, the TrainJob's status."""
+"""What rank 0 writes about a run: log lines, metrics.jsonl, TensorBoard events, config.json, TrainJob status."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from trainer.evaluation import Metrics
 METRICS = "metrics.jsonl"
 TRACED = 5_000  # parts in a trace: a thousand steps
 CASTAGNOLI = 0x82F63B78  # CRC-32C's polynomial, bits reversed
-MASK = 0xA282EAD8  # TFRecord rotates a checksum and adds this, lest a checksum be taken of a checksum
+MASK = 0xA282EAD8  # TFRecord rotates a checksum and adds this, so that it is no plain checksum
 
 
 def _table() -> list[int]:
@@ -99,24 +99,24 @@ class EventFile:
 class Journal:
     """The journal of one run: log lines, metrics, events.
 
-    Without a folder it only prints; a rank that does not lead says nothing at all. Raises volume.VolumeError.
+    Without a folder it only prints; ranks other than 0 write nothing. Raises volume.VolumeError.
     """
 
     def __init__(self, folder: Path | None, log_dir: Path | None, speaks: bool) -> None:
         self.folder, self.log_dir, self.speaks = folder, log_dir, speaks
         self.events: EventFile | None = None
         self.since = time.perf_counter()
-        self.before_s = 0.0  # time in training of earlier processes
+        self.before_s = 0.0  # seconds that earlier processes trained
         self.status = trainjob_status.offered(os.environ, self.say) if speaks else None
         self.epochs = 0  # of the run
         self.latest: dict[str, float] = {}  # metric -> its last value
 
     def begin(self, config: dict[str, Any], step: int, epoch: int) -> None:
-        """Begin an event file, write config.json; of an interrupted run, drop the lines that will be written again.
+        """Begin an event file, write config.json; of an interrupted run, remove the lines that will be written again.
 
         Parameters:
             step: steps that the run has done.
-            epoch: the one under way; its result is written again, even where all its steps are done.
+            epoch: the current one; its result is written again, even if all its steps are done.
         """
         self.since, self.epochs = time.perf_counter(), config.get("epochs", 0)
         logs = _writable(self.log_dir)
@@ -143,7 +143,7 @@ class Journal:
             print(line, flush=True)
 
     def warn(self, line: str) -> None:
-        """Print a warning to standard error, on whatever rank."""
+        """Print a warning to standard error, on any rank."""
         print(f"warning: {line}", file=sys.stderr, flush=True)
 
     def progress(
@@ -159,7 +159,7 @@ class Journal:
     def epoch(self, epoch: int, step: int, metrics: Metrics, training_s: float) -> None:
         """An epoch's result on the test images; `training_s` is this process's time in training, without testing.
 
-        Written is that of the whole run: what earlier processes took for the epochs that count as done is added.
+        The time of earlier processes for finished epochs is added: the file has the time of the whole run.
         """
         self.say(f"accuracy={metrics.accuracy:.4f}")
         self.say(f"loss={metrics.loss:.4f}")
@@ -188,12 +188,12 @@ class Journal:
         )
 
     def close(self) -> None:
-        """Tell Kubeflow Trainer that the run is done, where it wants to know. Waits 5 seconds for it at most."""
+        """Tell Kubeflow Trainer that the run is done, if it asks for that. Waits for it 5 seconds at most."""
         if self.status:
             self.status.end(self.latest)
 
     def _tell(self, epochs: float) -> None:
-        """Tell it that so many epochs are done."""
+        """Tell Kubeflow Trainer how many epochs are done."""
         if self.status and self.epochs:
             self.status.tell(epochs / self.epochs, self.latest)
 
@@ -201,7 +201,7 @@ class Journal:
 class Profile:
     """Times of the parts of a step, as rank 0 spends them: a table, and a trace for chrome://tracing or Perfetto.
 
-    A step begins with the part FIRST and ends with the part LAST; what lies between the parts is the table's `rest`.
+    A step begins with the part FIRST and ends with the part LAST; time between parts is `rest` in the table.
     """
 
     FIRST, LAST = "data", "optimizer"
@@ -214,7 +214,7 @@ class Profile:
 
     @contextmanager
     def part(self, name: str, step: int) -> Iterator[None]:
-        """Time one part of a step; work of the GPU is waited for, so that it counts where it was asked for."""
+        """Time one part of a step; it waits for the GPU, so that the GPU's work counts for the part that began it."""
         began = time.perf_counter()
         yield
         if torch.cuda.is_initialized():
@@ -243,7 +243,7 @@ class Profile:
 
 
 def read(folder: Path) -> list[dict[str, float]]:
-    """Lines of metrics.jsonl up to the first that a crash tore or filled with zeros. Raises VolumeError."""
+    """Lines of metrics.jsonl up to the first that a crash damaged or filled with zeros. Raises VolumeError."""
     path = folder / METRICS
     try:
         with volume.reported(path):

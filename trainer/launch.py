@@ -18,31 +18,31 @@ from types import FrameType
 CGROUP = Path("/sys/fs/cgroup")
 DEVICES = Path("/dev")
 WITHOUT_LIMIT = 8  # more threads do not help networks of this size
-# Of glibc's <malloc.h>; its manual explains them under "Malloc Tunable Parameters".
+# From glibc's <malloc.h>; glibc's manual explains them under "Malloc Tunable Parameters".
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 KEPT_BYTES = 1 << 30
 
 
 class ExitStatus(IntEnum):
-    """How a process ends. The operator's policy ExitCode restarts from 128 on; below, a restart mends nothing."""
+    """How a process ends. The operator's policy ExitCode restarts from 128 on; below 128, a restart does not help."""
 
     DONE = 0
     REFUSED = 1  # data, options or set-up
     DIVERGED = 3  # loss, accuracy or weights are not finite
     VOLUME = 4  # the volume cannot be read or written
-    PEER_LOST = 138  # set aside for users by the operator
+    PEER_LOST = 138  # the operator leaves this one to users
     TERMINATED = 128 + signal.SIGTERM
 
 
 class LaunchError(Exception):
-    """The environment names a job that this process cannot take part in; the message says what is missing."""
+    """The environment describes a job that this process cannot join; the message says what is missing."""
 
 
 class Termination:
-    """SIGTERM ends the process at once; while `training`, it sets `requested` and the step under way is finished.
+    """SIGTERM ends the process at once; while `training`, it sets `requested` and the current step is finished.
 
-    As PID 1 a process without a handler never sees SIGTERM, and Python runs a handler only between two byte codes,
-    which a rendezvous does not reach for minutes. So a thread waits for the signal's number on a pipe.
+    PID 1 never gets SIGTERM without a handler, and Python runs a handler only between two byte codes: during a
+    rendezvous that may take minutes. So a thread waits for the signal's number on a pipe.
     """
 
     def __init__(self) -> None:
@@ -64,9 +64,9 @@ class Termination:
 
     @staticmethod
     def _forget() -> None:
-        """A forked worker of the user's ends by SIGTERM, and tells nobody: a pool ends its workers so.
+        """In a user's forked worker, SIGTERM only ends the worker: a pool ends its workers like this.
 
-        The signal is blocked while a process forks, as it may come before this.
+        The signal is blocked while a process forks, because it may come before this call.
         """
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.set_wakeup_fd(-1)
@@ -83,8 +83,8 @@ class Termination:
 
 
 def needs_torchrun(environ: MutableMapping[str, str]) -> bool:
-    """Whether torchrun has to start this pod's processes: those of an elastic job, or several in one pod."""
-    if "LOCAL_RANK" in environ:  # torchrun stands above this process already
+    """Whether torchrun has to start this pod's processes: for an elastic job, or for several processes in a pod."""
+    if "LOCAL_RANK" in environ:  # torchrun has started this process
         return False
     if standalone(environ) or ("PET_RDZV_ENDPOINT" in environ and "RANK" not in environ):
         return True
@@ -92,14 +92,14 @@ def needs_torchrun(environ: MutableMapping[str, str]) -> bool:
 
 
 def standalone(environ: MutableMapping[str, str]) -> bool:
-    """Whether an elastic policy says `standalone`: the operator then sets PET_STANDALONE to nothing."""
+    """Whether an elastic policy says `standalone`: the operator then sets PET_STANDALONE to an empty text."""
     return environ.get("PET_STANDALONE", "0") != "0"
 
 
 def processes(environ: MutableMapping[str, str]) -> str:
     """Processes of this pod: PET_NPROC_PER_NODE, with `auto` as the number of GPUs, 1 without any.
 
-    torchrun's own `auto` counts the host's cores, whatever the pod's limit.
+    torchrun's own `auto` counts the host's cores, and ignores the pod's limit.
     """
     given = environ.get("PET_NPROC_PER_NODE", "auto")
     if given == "auto" and "PET_RDZV_ENDPOINT" in environ and (DEVICES / "nvidiactl").exists():
@@ -108,10 +108,10 @@ def processes(environ: MutableMapping[str, str]) -> str:
 
 
 def take_static_rank(environ: MutableMapping[str, str]) -> None:
-    """Set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT of a job that is described by PET_* variables only.
+    """Set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT for a job that has only PET_* variables.
 
-    So does Kubeflow Trainer v2. Raises LaunchError for a job of several nodes that leaves something out: without it,
-    every node would train alone.
+    Kubeflow Trainer v2 sets only those. Raises LaunchError if a job of several nodes lacks one: every node would
+    train alone.
     """
     if {"RANK", "WORLD_SIZE"} <= environ.keys() or "LOCAL_RANK" in environ:
         return
@@ -136,10 +136,10 @@ def take_static_rank(environ: MutableMapping[str, str]) -> None:
 
 
 def run_torchrun(arguments: Sequence[str], environ: MutableMapping[str, str] = os.environ) -> int:
-    """Run the trainer's processes of this pod below torchrun, which reads PET_* itself; returns the exit status.
+    """Let torchrun run this pod's processes; torchrun reads PET_* itself. Returns the exit status.
 
-    torchrun's own exit status is 1 whatever its processes ended with, and whatever ended torchrun itself: a DistError
-    where the pod that holds its store is deleted while the others look into it.
+    torchrun's own exit status is always 1: for every status of its processes, and for its own errors, such as a
+    DistError if the pod with its store is deleted while others read the store.
     """
     fill_in(environ)
     from torch.distributed import DistError, run
@@ -161,13 +161,13 @@ def run_torchrun(arguments: Sequence[str], environ: MutableMapping[str, str] = o
 
 
 def pod_status(codes: Iterable[int]) -> int:
-    """One exit status for several processes: a cause that no restart mends comes first, a signal counts from 128."""
+    """One exit status for several processes: a cause that a restart does not repair comes first; 128 + a signal."""
     found = [128 - code if code < 0 else code for code in codes if code]
     return min((code for code in found if code < 128), default=found[0] if found else ExitStatus.DONE)
 
 
 def fill_in(environ: MutableMapping[str, str]) -> None:
-    """What torchrun would otherwise take from the host: processes, threads of each, the address. Raises LaunchError."""
+    """Values that torchrun would otherwise take from the host: processes, threads, address. Raises LaunchError."""
     if standalone(environ):
         meet_alone(environ)
     if "PET_RDZV_ENDPOINT" not in environ and environ.get("PET_NNODES", "1") != "1":
@@ -177,7 +177,7 @@ def fill_in(environ: MutableMapping[str, str]) -> None:
                     f"PET_NNODES is {environ['PET_NNODES']}, but neither PET_{name} nor {name} is set"
                 )
     environ["PET_NPROC_PER_NODE"] = number = processes(environ)
-    if number.isdecimal() and int(number) > 1:  # to which torchrun would give one thread each
+    if number.isdecimal() and int(number) > 1:  # torchrun would give each process one thread
         nodes = environ.get("PET_NNODES", "1").rpartition(":")[2]
         world = {"LOCAL_WORLD_SIZE": number, "WORLD_SIZE": str(int(number) * int(nodes))}
         environ["OMP_NUM_THREADS"] = str(apply_threads({**environ, **world}))
@@ -186,9 +186,9 @@ def fill_in(environ: MutableMapping[str, str]) -> None:
 
 
 def meet_alone(environ: MutableMapping[str, str]) -> None:
-    """Have the processes of a standalone pod meet on its own loopback, whatever its name resolves to.
+    """Let the processes of a standalone pod meet on the pod's loopback, independent of its name.
 
-    torchrun takes no empty PET_STANDALONE. Raises LaunchError for a job of several pods: each would train alone.
+    torchrun refuses an empty PET_STANDALONE. Raises LaunchError for a job of several pods: each would train alone.
     """
     nodes = environ.get("PET_NNODES", "1")
     if nodes not in ("1", "1:1"):
@@ -201,7 +201,7 @@ def meet_alone(environ: MutableMapping[str, str]) -> None:
 
 
 def own_address(endpoint: str) -> str:
-    """This pod's address towards the rendezvous, IPv4 or IPv6. A pod's own name is not known to the others.
+    """This pod's address towards the rendezvous, IPv4 or IPv6. Other pods cannot resolve a pod's own name.
 
     Connecting a datagram socket only looks up the route; nothing is sent.
     """
@@ -222,7 +222,7 @@ def own_address(endpoint: str) -> str:
 
 
 def cpu_limit(cgroup: Path = CGROUP) -> float | None:
-    """CPUs that the cgroup grants (v2's cpu.max, else v1's CFS quota), None without a limit."""
+    """The cgroup's CPU limit (v2's cpu.max, else v1's CFS quota), None without a limit."""
     try:
         quota, period = (cgroup / "cpu.max").read_text().split()
     except FileNotFoundError:
@@ -253,7 +253,7 @@ def thread_count(limit: float | None, usable: int, local_world: int, world: int)
 def apply_threads(environ: MutableMapping[str, str] = os.environ) -> int:
     """Set OMP_NUM_THREADS to the pod's CPU limit, unless the user set it; returns the number of threads.
 
-    OpenMP and torch read it once, so this has to run before torch is imported.
+    OpenMP and torch read it once, so call this before torch is imported.
     """
     if "OMP_NUM_THREADS" not in environ:
         local_world = int(environ.get("LOCAL_WORLD_SIZE", "1"))
@@ -266,9 +266,9 @@ def apply_threads(environ: MutableMapping[str, str] = os.environ) -> int:
 def keep_freed_memory() -> bool:
     """Tell the C library to keep freed blocks of up to KEPT_BYTES; returns whether it will.
 
-    glibc gives blocks of more than 32 MiB back to the kernel when they are freed, and the kernel clears them page by
-    page when the next step asks for them again. The first activations of `lenet` are that large from 730 images on.
-    The order matters: a glibc that takes the second setting without the first would map every block anew.
+    glibc returns freed blocks of more than 32 MiB to the kernel. The kernel clears them again, page by page, when the
+    next step needs them. The first activations of `lenet` are that large from 730 images on. The order of the settings
+    matters: with the second alone, glibc would map every block again.
     """
     libc = ctypes.CDLL(None)
     if not hasattr(libc, "mallopt"):

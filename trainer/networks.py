@@ -1,7 +1,7 @@
 """The networks. Each takes float images (n, 1, 28, 28) and returns logits (n, 10).
 
-Pooling comes before ReLU: the maximum commutes with it, and a quarter of the values are left to rectify. Layer names
-are those of the published examples, so that their files load.
+Pooling comes before ReLU: the result is the same, and ReLU has only a quarter of the values to compute. Layers have
+the names of the published examples, so that their files load.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from trainer import custom
 MEAN, STD = (
     0.1307,
     0.3081,
-)  # of MNIST's training images; one constant for all data, so that a file needs no more
+)  # of MNIST's training images; the same for all data, so that a model file does not store them
 
 
 class Network(nn.Module):
@@ -87,8 +87,8 @@ NETWORKS: Mapping[str, type[Network]] = {"lenet": LeNet, "convnet": ConvNet, "fa
 def build(name: str, seed: int, shape: tuple[int, ...] = (1, 28, 28), classes: int = 10) -> nn.Module:
     """The network with the initial weights of this seed, the same on every rank.
 
-    Channels of ours come last in memory, which oneDNN and cuDNN convolve fastest; a network of the user's may look at
-    the order. `shape` of one input and `classes` are for those that ask for them. Raises custom.CustomError.
+    Our networks have channels last in memory, because oneDNN and cuDNN convolve that fastest; a user's network may
+    depend on the order. A user's network may ask for `shape` of one input and `classes`. Raises custom.CustomError.
     """
     if name in NETWORKS:
         torch.manual_seed(seed)

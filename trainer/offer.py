@@ -1,4 +1,4 @@
-"""What one rank has to offer the others: its configuration, GPU and threads, and the interface it is reached by."""
+"""What one rank tells the others: its configuration, GPU and threads, and its network interface."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class Offer:
     """What one rank tells the others before they meet."""
 
     config: dict[str, Any]
-    gpu: bool  # whether this rank could have a GPU of its own
+    gpu: bool  # whether this rank could have its own GPU
     threads: int
-    refusal: str | None  # why this rank cannot take part
-    card: str = ""  # the GPU's own number, the same on whatever rank
+    refusal: str | None  # why this rank cannot join
+    card: str = ""  # the GPU's own number, the same on every rank
 
     @staticmethod
     def of(config: Config) -> Offer:
-        """The offer of this process, with the refusal of `check` where it refuses."""
+        """The offer of this process, with `check`'s refusal, if any."""
         refusal = None
         try:
             check(config)
@@ -39,7 +39,7 @@ class Offer:
 
 
 def check(config: Config) -> None:
-    """Raises SetupError for what no restart would mend: no GPU for nccl, an interface that is not there."""
+    """Raises SetupError for causes that a restart does not repair: no GPU for nccl, a missing interface."""
     gpus = 0 if config.no_cuda else torch.cuda.device_count()
     if config.backend == "nccl":
         if config.no_cuda:
@@ -61,7 +61,7 @@ def check(config: Config) -> None:
     there = {name for _, name in socket.if_nameindex()}
     if missing := set(filter(None, os.environ.get("GLOO_SOCKET_IFNAME", "").split(","))) - there:
         raise SetupError(
-            f"GLOO_SOCKET_IFNAME names {', '.join(sorted(missing))}, which this pod has not; "
+            f"GLOO_SOCKET_IFNAME names {', '.join(sorted(missing))}, which this pod does not have; "
             f"use one of: {', '.join(sorted(there))}"
         )
 
@@ -72,12 +72,12 @@ def card_of(gpu: bool) -> str:
 
 
 def local_rank() -> int:
-    """The place of this rank on its node, and of its GPU there."""
+    """The number of this rank on its node, and of its GPU there."""
     return int(os.environ.get("LOCAL_RANK", "0"))
 
 
 def ensure_cards_of_their_own(offers: Sequence[Offer]) -> None:
-    """Raises SetupError, naming ranks, where two share a GPU: NCCL takes no two ranks on one."""
+    """Raises SetupError, naming the ranks, if two share a GPU: NCCL needs one for each rank."""
     first: dict[str, int] = {}
     for rank, offer in enumerate(offers):
         if offer.card and (other := first.setdefault(offer.card, rank)) != rank:
@@ -88,7 +88,7 @@ def ensure_cards_of_their_own(offers: Sequence[Offer]) -> None:
 
 
 def device_of(gpu: bool) -> torch.device:
-    """This rank's GPU when every rank has one, else the CPU: mixed, the ranks' weights would drift apart."""
+    """This rank's GPU if every rank has one, else the CPU: on different devices the ranks' weights would differ."""
     if not gpu:
         return torch.device("cpu")
     device = torch.device("cuda", local_rank())
@@ -97,7 +97,7 @@ def device_of(gpu: bool) -> torch.device:
 
 
 def gpu_each(config: Config) -> bool:
-    """Whether every rank of this node has a GPU of its own."""
+    """Whether every rank of this node has its own GPU."""
     gpus = torch.cuda.device_count()
     local = max(int(os.environ.get("LOCAL_WORLD_SIZE", "1")), local_rank() + 1)
     return not config.no_cuda and gpus >= local
@@ -106,8 +106,8 @@ def gpu_each(config: Config) -> bool:
 def interface(routes: Path = Path("/proc/net/route"), routes_6: Path = Path("/proc/net/ipv6_route")) -> str:
     """The network interface of the default route, IPv4's before IPv6's, `lo` without one.
 
-    gloo would otherwise take the address that the host's own name resolves to, often 127.0.0.1. The columns are those
-    of Linux' proc_net(5): IPv6's has the interface last, and the prefix length in the second place.
+    gloo would otherwise resolve the host's own name, often to 127.0.0.1. The columns are those of Linux' proc_net(5):
+    IPv6's table has the interface last, and the prefix length in the second column.
     """
     for line in _lines(routes)[1:]:
         name, destination = line.split()[:2]

@@ -1,4 +1,4 @@
-"""The optimizers: the recipes' own three, and torch's by name. Each steps over the module's own parameters."""
+"""The optimizers: the recipes' own three, and torch's by name. Each changes the module's parameters in place."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trainer import recipes
 from trainer.exchange import real
 from trainer.recipes import Recipe, Schedule, learning_rate
 
-# These take no step by gradients alone: one calls the network again, the other wants sparse gradients only.
+# Gradients alone are not enough for these: one calls the network again, the other needs sparse gradients.
 OTHERS = ("LBFGS", "SparseAdam")
 
 
@@ -24,12 +24,12 @@ class OptimizerError(Exception):
 
 
 class Optimizer(ABC):
-    """Steps over parameters that have a gradient; what it remembers of the others stays as it is, as in torch."""
+    """Changes parameters that have a gradient; its state of the others stays unchanged, as in torch."""
 
     @property
     @abstractmethod
     def state(self) -> dict[str, dict[str, Any]]:
-        """All that it remembers: parameter's name -> key -> tensor or number."""
+        """Its state: parameter's name -> key -> tensor or number."""
 
     @abstractmethod
     def step(self, lr: float) -> None:
@@ -37,14 +37,14 @@ class Optimizer(ABC):
 
     @abstractmethod
     def restore(self, state: dict[str, dict[str, Any]]) -> None:
-        """Go on from the `state` of an earlier process."""
+        """Continue from the `state` of an earlier process."""
 
 
 class Elementwise(Optimizer):
     """The recipes' own optimizers.
 
-    Their arithmetic is torch.optim's, operation by operation, and a test compares them to the bit. torch.optim itself
-    imports torch's compiler when the first optimizer is made, which takes 0.8 s of a run that may train for one.
+    Their arithmetic is torch.optim's, operation by operation; a test compares each bit. torch.optim itself imports
+    torch's compiler for the first optimizer. That takes 0.8 s, and a run may train for only one second.
     """
 
     slots: tuple[str, ...]
@@ -82,7 +82,7 @@ class Elementwise(Optimizer):
         steps: list[int],
         lr: float,
     ) -> None:
-        """Change `values` and `slots` in place; of each value, `steps` counts this one, too."""
+        """Change `values` and `slots` in place; `steps` of each value includes this step."""
 
     def restore(self, state: dict[str, dict[str, Any]]) -> None:
         for name, kept in self.kept.items():
@@ -174,7 +174,7 @@ OPTIMIZERS: dict[str, type[Elementwise]] = {
 class TorchOptimizer(Optimizer):
     """A class of torch.optim by its name.
 
-    Weight decay that the recipe gives is left to the trainer, unless the arguments set it. Raises OptimizerError.
+    The trainer does the recipe's weight decay, unless the arguments set one. Raises OptimizerError.
     """
 
     def __init__(self, recipe: Recipe, parameters: Mapping[str, Tensor]) -> None:
@@ -222,7 +222,7 @@ def schedule(recipe: Recipe, epochs: int) -> Callable[[float], float]:
         optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=recipe.lr)
         rates = kind(optimizer, **_arguments(recipe.schedule_args))
         found = [optimizer.param_groups[0]["lr"]]
-        for _ in range(epochs):  # all of them: so a resumed run has the same ones
+        for _ in range(epochs):  # of all epochs, so that a resumed run has the same rates
             optimizer.step()
             rates.step()
             found.append(optimizer.param_groups[0]["lr"])

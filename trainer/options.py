@@ -1,4 +1,4 @@
-"""The command line: every published option under its own name, and what they come to. Standard library only."""
+"""The command line: every published option under its own name, and the run they describe. Standard library only."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from pathlib import Path
 
 from trainer.recipes import LEARNING_RATES, PRESETS, RECIPES, Optimizer, Recipe, Schedule, usual_momentum
 
-MODEL_DIR = Path("/opt/mnist/models")  # of the published image, whether a volume is mounted there or not
+MODEL_DIR = Path("/opt/mnist/models")  # the published image's, with or without a mounted volume
 NETWORKS = ("lenet", "convnet", "fast")
 DATASETS = ("mnist", "fashion-mnist", "kmnist", "digits", "auto")
 BACKENDS = ("gloo", "nccl", "mpi")
 
 
-# Settings that older checkpoints do not have, with what they stand for there.
+# Settings that older checkpoints lack, with the values that these used.
 ADDED = {"weight_decay": None, "clip": 0.0, "accumulate": 1, "optimizer_args": "", "schedule_args": ""}
 
 
 class OptionError(Exception):
-    """Options that contradict each other, or a wrong default in the environment; the message says what to change."""
+    """Contradicting options, or a wrong default in the environment; the message says what to change."""
 
 
 @dataclass(frozen=True)
 class Config:
-    """Everything a run depends on. `outcome` is the part that decides its weights."""
+    """Everything that a run depends on. `outcome` is the part that its weights depend on."""
 
     network: str
     recipe: str
@@ -41,7 +41,7 @@ class Config:
     epochs: int
     seed: int
     batch_size: int | None  # per replica; None keeps the recipe's global batch at any world size
-    validation: bool  # hold 5,000 training images out and report on them instead of on the test images
+    validation: bool  # leave out 5,000 training images, and report on them instead of on the test images
     test_batch_size: int
     log_interval: int
     backend: str | None
@@ -53,31 +53,29 @@ class Config:
     mirror: str | None
     download: bool
     model_dir: Path
-    volume: bool  # whether the user named the model directory: then it has to be writable
+    volume: bool  # whether the user named the model directory: then it must be writable
     run: str | None
     timeout_s: int
     data: str | None = None  # package.module:function of the user's own data
-    start_from: Path | None = None  # a model file whose weights are the first ones
+    start_from: Path | None = None  # a model file with the initial weights
     checkpoint_s: float = 60.0  # seconds between checkpoints within an epoch
     patience: int | None = None  # epochs without a better accuracy, after which training stops
     profile: bool = False
-    keep_runs: int | None = None  # finished runs of the job that stay on the volume, this one among them
+    keep_runs: int | None = None  # finished runs of the job that stay on the volume, including this one
     keep_days: float | None = None  # how old they may be
     take_finished: bool = False  # train nothing: take the model of `run`, which is finished
 
     def __post_init__(self) -> None:
-        """Raises OptionError for what cannot be combined."""
+        """Raises OptionError for options that cannot be combined."""
         if self.data and self.validation:
-            raise OptionError(
-                "--validation holds images of a named data set out; with --data return other parts"
-            )
+            raise OptionError("--validation splits a named data set; with --data, return other parts")
 
     def global_batch(self, world_size: int) -> int:
         """Images per step over all replicas."""
         return self.batch_size * world_size if self.batch_size else self.settings.global_batch
 
     def outcome(self) -> dict[str, str | int | float | bool | None]:
-        """Flat, comparable and JSON: the keys that a checkpoint must share with the run that goes on from it."""
+        """Flat JSON to compare: the keys that must be equal in a checkpoint and in the run that continues it."""
         settings = {
             name: str(value) if isinstance(value, StrEnum) else value
             for name, value in asdict(self.settings).items()
@@ -100,7 +98,7 @@ class Config:
         }
 
     def again(self, world_size: int) -> list[str]:
-        """Options that train the same in one process; what the recipe sets by itself is left out.
+        """Options that train the same in one process, without those that the recipe sets.
 
         Parameters:
             world_size: replicas of this run.
@@ -131,7 +129,7 @@ class Config:
         return [*words, *(["--validation"] if self.validation else [])]
 
     def agreed(self) -> dict[str, str | int | float | bool | None]:
-        """What every rank has to be started with alike: else they would train apart, or wait for each other."""
+        """Options that must be the same on every rank: else ranks would train differently, or wait for each other."""
         return {
             **self.outcome(),
             "epochs": self.epochs,
@@ -142,7 +140,7 @@ class Config:
 
 
 def ensure_utf8(arguments: Sequence[str], environ: Mapping[str, str]) -> None:
-    """Raises OptionError for an argument, or a variable of ours, that is not UTF-8: the report could not tell it."""
+    """Raises OptionError for an argument, or a variable of ours, that is not UTF-8: the report could not show it."""
     ours = {name: value for name, value in environ.items() if name.startswith("TRAINER_")}
     for what in (*arguments, *(f"{name}={value}" for name, value in ours.items())):
         try:
@@ -179,7 +177,7 @@ def published_options(top: argparse.ArgumentParser) -> None:
         help="default: the recipe's; with another --optimizer than its own 0.9 for adam, 0 for sgd",
     )
     group.add_argument("--gamma", type=not_negative, help="lr's factor per epoch, with a step schedule")
-    group.add_argument("--no-cuda", action="store_true", help="train on the CPU even where there is a GPU")
+    group.add_argument("--no-cuda", action="store_true", help="train on the CPU, also if there is a GPU")
     group.add_argument("--seed", type=int, default=1, help="default 1")
     group.add_argument("--log-interval", type=positive, default=10, metavar="N", help="steps; default 10")
     group.add_argument(
@@ -192,7 +190,7 @@ def published_options(top: argparse.ArgumentParser) -> None:
 
 
 def training_options(top: argparse.ArgumentParser, environ: Mapping[str, str]) -> None:
-    """Add the options that say what is trained, and how. Raises OptionError for a wrong variable in `environ`."""
+    """Add the options about what is trained, and how. Raises OptionError for a wrong variable in `environ`."""
     group = top.add_argument_group("what is trained, and how")
     group.add_argument(
         "--preset", choices=PRESETS, default=default(environ, "TRAINER_PRESET", PRESETS) or "pytorch-simple"
@@ -237,7 +235,7 @@ def training_options(top: argparse.ArgumentParser, environ: Mapping[str, str]) -
     group.add_argument(
         "--bf16",
         action=argparse.BooleanOptionalAction,
-        help="multiply in bfloat16 where the processor does; default: the recipe's",
+        help="multiply in bfloat16 if the processor can; default: the recipe's",
     )
 
 
@@ -273,7 +271,7 @@ def data_and_volume_options(top: argparse.ArgumentParser, environ: Mapping[str, 
         "--mirror", default=environ.get("TRAINER_MIRROR"), help="URL of a folder with the IDX files"
     )
     group.add_argument(
-        "--no-download", action="store_true", help="never fetch data that is nowhere on the machine"
+        "--no-download", action="store_true", help="never download data that is not on the machine"
     )
     group.add_argument(
         "--model-dir",
@@ -298,14 +296,14 @@ def data_and_volume_options(top: argparse.ArgumentParser, environ: Mapping[str, 
         type=positive,
         default=environ.get("TRAINER_KEEP_RUNS") or None,
         metavar="N",
-        help="when done, remove finished runs of this job but the last N",
+        help="when done, remove finished runs of this job except the last N",
     )
     group.add_argument(
         "--keep-days",
         type=not_negative,
         default=environ.get("TRAINER_KEEP_DAYS") or None,
         metavar="D",
-        help="when done, remove finished runs of this job that are D days older",
+        help="when done, remove finished runs of this job that are more than D days older",
     )
     group.add_argument(
         "--timeout", type=positive, default=600, metavar="S", help="patience with other replicas, s"
@@ -313,7 +311,7 @@ def data_and_volume_options(top: argparse.ArgumentParser, environ: Mapping[str, 
 
 
 def default(environ: Mapping[str, str], name: str, allowed: Iterable[str]) -> str | None:
-    """The value of the variable `name`, None where it is not set. Raises OptionError for one that is not `allowed`."""
+    """The value of the variable `name`, None if it is not set. Raises OptionError for a value not in `allowed`."""
     value = environ.get(name) or None
     if value is not None and value not in allowed:
         raise OptionError(f"{name}={value} is not allowed; use one of: {', '.join(allowed)}")
@@ -345,7 +343,7 @@ def part(text: str) -> float:
 
 
 def json_object(text: str) -> str:
-    """The same object in one spelling. Raises ArgumentTypeError."""
+    """The JSON object in a standard spelling. Raises ArgumentTypeError."""
     try:
         value = json.loads(text)
     except ValueError as error:
@@ -379,13 +377,13 @@ def network(text: str) -> str:
 
 
 def warn(text: str, environ: Mapping[str, str]) -> None:
-    """Once for the job, by rank 0."""
+    """Print a warning once for the job, on rank 0."""
     if int(environ.get("RANK", "0")) == 0:
         print(f"warning: {text}", file=sys.stderr, flush=True)
 
 
 def parse(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> Config:
-    """The run that these options ask for. Unknown options are warned about, as published manifests may carry some.
+    """The run that these options ask for. Unknown options cause a warning only: published manifests may have some.
 
     Raises OptionError; exits like argparse on a value that is not allowed.
     """
@@ -464,7 +462,7 @@ def _member(kind: type[StrEnum], name: str) -> str:
 
 
 def _unused(settings: Recipe) -> list[str]:
-    """Options that this recipe has no use for."""
+    """Options that this recipe does not use."""
     ours = settings.optimizer in set(Optimizer)
     used = {
         "momentum": settings.optimizer in (Optimizer.SGD, Optimizer.ADAM),

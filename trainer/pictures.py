@@ -1,4 +1,4 @@
-"""`trainer inspect`: what a data set holds, and a picture of some of it; pictures out of data sets and into them."""
+"""`trainer inspect`: describes a data set, and draws some of its images. Also reads pictures for `predict`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def samples(images: Tensor, labels: Tensor, columns: int = 10) -> Image.Image:
 def read_picture(path: Path) -> Tensor:
     """A picture as bytes (28, 28), light strokes on dark ground as in MNIST.
 
-    A picture with a light ground is inverted, one of another size is scaled.
+    A picture with a light ground is inverted; a picture of another size is scaled.
     """
     with Image.open(path) as picture:
         grey = picture.convert("L").resize((SIDE, SIDE), Image.Resampling.BILINEAR)
@@ -63,7 +63,7 @@ def main(arguments: Sequence[str]) -> int:
 def describe(name: str, images: Tensor, labels: Tensor) -> str:
     """One line about images (n, 28, 28) and labels (n,); mean and standard deviation are of values from 0 to 1."""
     shape = "x".join(map(str, images.shape))
-    # From the histogram: exact, and without a copy of the images in floats.
+    # From the histogram: exact, without a float copy of the images.
     counts = torch.bincount(images.flatten(), minlength=256).double()
     levels = torch.arange(256, dtype=torch.float64) / 255
     mean = float((counts * levels).sum() / counts.sum())

@@ -1,4 +1,4 @@
-"""Fewer bits where the hardware computes faster with them and the recipe or the user allows it."""
+"""Fewer bits, if the hardware computes faster with them and the recipe or the user allows it."""
 
 from __future__ import annotations
 
@@ -13,38 +13,38 @@ from trainer.recipes import Recipe
 
 
 def choose(recipe: Recipe, world: World) -> torch.dtype:
-    """What training multiplies: bfloat16 if every rank wants it and its GPU or CPU has it, else float32.
+    """The type of training's products: bfloat16 if every rank wants it and its GPU or CPU has it, else float32.
 
     Weights, sums of gradients and evaluation are float32. GPUs with TF32 use it for training's float32 products.
     """
     if world.device.type == "cuda":
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it cuBLAS adds in any order
         torch.use_deterministic_algorithms(True, warn_only=True)
-        torch.utils.deterministic.fill_uninitialized_memory = False  # nobody reads it, and it takes time
+        torch.utils.deterministic.fill_uninitialized_memory = False  # nothing reads it, and it takes time
     settle(world.device)
     everywhere = world.all(recipe.bf16 and _multiplies_bf16(world.device))
     return torch.bfloat16 if everywhere else torch.float32
 
 
 def settle(device: torch.device) -> None:
-    """Before each step on a GPU: the same products in a resumed run as in a whole one.
+    """Before each step on a GPU: the same products in a resumed run as in an uninterrupted one.
 
-    What a network has switched meanwhile, in evaluation for example, a resumed run would begin without.
+    A network may have changed these settings, for example in evaluation; a resumed run would begin without the change.
     """
     if device.type == "cuda":
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
-        torch.backends.cudnn.benchmark = False  # which chooses by speed, each time anew
+        torch.backends.cudnn.benchmark = False  # it chooses by speed, again in each process
         torch.backends.cudnn.deterministic = True
 
 
 def forward_pass(dtype: torch.dtype, device: torch.device) -> AbstractContextManager[object]:
-    """The context in which the forward pass multiplies numbers of `dtype`, and backward after it."""
+    """The context in which the forward pass, and the backward pass after it, multiply numbers of `dtype`."""
     return nullcontext() if dtype is torch.float32 else torch.autocast(device.type, dtype)
 
 
 @contextmanager
 def whole_float32() -> Iterator[None]:
-    """Inside, products and convolutions in float32 keep all bits on GPUs that have TF32, too."""
+    """Inside, float32 products and convolutions keep all bits, also on GPUs that have TF32."""
     flags = (torch.backends.cuda.matmul, torch.backends.cudnn)
     before = [flag.allow_tf32 for flag in flags]
     for flag in flags:
@@ -57,7 +57,7 @@ def whole_float32() -> Iterator[None]:
 
 
 def _multiplies_bf16(device: torch.device) -> bool:
-    """Whether the GPU, or the CPU with AMX or AVX-512, has products of bfloat16; others would emulate them, slowly."""
+    """Whether the GPU, or the CPU with AMX or AVX-512, multiplies bfloat16; others emulate that slowly."""
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     return bool(torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported())

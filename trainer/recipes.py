@@ -1,4 +1,4 @@
-"""Recipes: what to optimise with, how far to step and how many images at a time. Standard library only."""
+"""Recipes: optimizer, learning rate and images per step. Standard library only."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class Schedule(StrEnum):
 
     CONSTANT = "constant"
     STEP = "step"  # lr x gamma after each epoch
-    ONE_CYCLE = "one-cycle"  # up from lr / 25, then down to nearly nothing
-    COSINE = "cosine"  # up from nothing, then down to a tenth along half a cosine
+    ONE_CYCLE = "one-cycle"  # up from lr / 25, then down to almost 0
+    COSINE = "cosine"  # up from 0, then down to a tenth along half a cosine
 
     @property
     def spans_the_run(self) -> bool:
-        """Whether the learning rate depends on the number of epochs, so that no more of them can follow."""
+        """Whether the learning rate depends on the number of epochs, so that no further epochs can follow."""
         return self in (Schedule.ONE_CYCLE, Schedule.COSINE)
 
 
@@ -43,12 +43,12 @@ class Recipe:
     epochs: int
     label_smoothing: float = 0.0
     beta2: float = 0.999  # Adam's second beta
-    warm_up: float = 0.0  # part of a one-cycle or cosine run in which lr rises
-    bf16: bool = False  # multiply in bfloat16 where the processor does
+    warm_up: float = 0.0  # part of a one-cycle or cosine run during which lr rises
+    bf16: bool = False  # multiply in bfloat16 if the processor can
     # Per step, times lr, of matrices and kernels; apart from the gradient, as AdamW's. None: the optimizer's own.
     weight_decay: float | None = None
-    clip: float = 0.0  # largest norm of all gradients together; 0 leaves them alone
-    accumulate: int = 1  # forward and backward passes a step and replica
+    clip: float = 0.0  # largest norm of all gradients together; 0: no limit
+    accumulate: int = 1  # forward and backward passes per step and replica
     optimizer_args: str = ""  # JSON: further arguments of torch's class
     schedule_args: str = ""
 
@@ -90,20 +90,20 @@ RECIPES = {
     ),
 }
 
-# Of an optimizer that the recipe does not name: torch's defaults.
+# torch's defaults, for an optimizer that is not the recipe's.
 MOMENTUM = {Optimizer.SGD: 0.0, Optimizer.ADAM: 0.9}
 
-# A network's own learning rate, by recipe and network, where the recipe's does not suit it.
+# By recipe and network: learning rates of networks that need another rate than the recipe's.
 LEARNING_RATES = {("fast", "convnet"): 0.004}
 
 
 @dataclass(frozen=True)
 class Preset:
-    """What one published system trains when its manifest says nothing else."""
+    """The defaults of one published system's manifest."""
 
     recipe: str
-    datasets: tuple[str, ...]  # the first that is at hand; the first of all is the published one
-    backend: str | None = None  # None: nccl where every rank has a GPU, else gloo
+    datasets: tuple[str, ...]  # the first that is found; the first of the list is the published one
+    backend: str | None = None  # None: nccl if every rank has a GPU, else gloo
 
 
 FASHION_FIRST = ("fashion-mnist", "mnist", "kmnist")
@@ -117,7 +117,7 @@ PRESETS = {
 
 
 def usual_momentum(recipe: Recipe, optimizer: str) -> float:
-    """Momentum, or Adam's first beta, where nobody gives it: the recipe's, unless `optimizer` is another one."""
+    """Momentum, or Adam's first beta, if not given: the recipe's, unless `optimizer` is not the recipe's."""
     ours = optimizer == recipe.optimizer or optimizer not in MOMENTUM
     return recipe.momentum if ours else MOMENTUM[Optimizer(optimizer)]
 

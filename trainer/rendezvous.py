@@ -1,7 +1,7 @@
-"""How the ranks of a job meet: who takes part, on which device, and what to do when one dies on the way.
+"""How the ranks of a job meet: their number, their device, and what happens when a rank dies meanwhile.
 
-All replicas agree before anything is trained: they tell each other their configuration and what they have, and one that
-differs from rank 0 is refused by all, with its rank and the key.
+All replicas agree before anything is trained: they exchange configurations and hardware. All refuse a replica that
+differs from rank 0, with its rank and the key.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from trainer.launch import ExitStatus
 from trainer.offer import Offer, device_of, ensure_cards_of_their_own, interface
 from trainer.options import Config
 
-CONNECT_S = 60  # gloo tries again with the same time-out, five times with torch 2.6
-LOOK_S = 0.5  # between two looks at whether a rank has started again
-# NCCL's watchdog would abort the process when another rank is lost or late. Here the waiting call raises the error, as
+CONNECT_S = 60  # gloo repeats with the same time-out, five times with torch 2.6
+LOOK_S = 0.5  # between two checks whether a rank has restarted
+
 # gloo's does, so that the checkpoint is saved and the sentence and the exit status are the same.
 NCCL_LIKE_GLOO = {
     "TORCH_NCCL_BLOCKING_WAIT": "1",
@@ -36,9 +36,9 @@ NCCL_LIKE_GLOO = {
 
 
 def join(config: Config) -> World:
-    """Meet the other ranks as the environment says (MASTER_ADDR, MASTER_PORT, RANK, WORLD_SIZE).
+    """Meet the other ranks by the environment's MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE.
 
-    Raises SetupError on every rank alike, and PeerLostError when the others do not come.
+    Raises the same SetupError on every rank, and PeerLostError if other ranks do not come.
     """
     if config.backend == "mpi":
         return join_mpi(config)
@@ -71,7 +71,7 @@ def join(config: Config) -> World:
         os.environ.update(NCCL_LIKE_GLOO)
     connecting = min(patience, timedelta(seconds=CONNECT_S))
     with peer_errors(missed), ends_with_peers(missed):
-        store.get("complete")  # a rank that died before that can still be replaced by its successor
+        store.get("complete")  # a rank that died before can still be replaced by its restart
         dist.init_process_group(
             backend, store=dist.PrefixStore("ranks", store), rank=rank, world_size=size, timeout=connecting
         )
@@ -82,9 +82,9 @@ def join(config: Config) -> World:
 def enter(rank: int, size: int, patience: timedelta) -> Any:
     """The store of this start of the job.
 
-    A replica that comes back after the ranks began to connect would wait for ranks that wait for the one it was. So it
-    says that this start is abandoned, and waits for its store to end: with the process of rank 0, which may be training
-    or connecting. torchrun's own store outlives starts, which it tells apart by itself.
+    If a replica restarts after the ranks began to connect, it and the other ranks would wait for each other. So it
+    marks this start as abandoned, and waits until the store ends, with the process of rank 0. torchrun's own store
+    lives longer than a start; torchrun itself distinguishes starts.
     """
     if by_torchrun():
         return dist.PrefixStore(f"start/{os.environ.get('TORCHELASTIC_RESTART_COUNT')}", client(patience))
@@ -106,7 +106,7 @@ def by_torchrun() -> bool:
 
 
 def client(patience: timedelta) -> Any:
-    """A connection of its own to the store that rank 0 or torchrun holds."""
+    """A separate connection to the store that rank 0 or torchrun holds."""
     address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
     libuv = os.environ["USE_LIBUV"] == "1"  # which dist.rendezvous does not look at here
     return dist.TCPStore(
@@ -115,7 +115,7 @@ def client(patience: timedelta) -> Any:
 
 
 def exchange(store: Any, rank: int, size: int, offer: Offer) -> list[Offer]:
-    """The offers of all ranks, by way of the store that rank 0 holds. Rank 0 stays until everybody has read them."""
+    """The offers of all ranks, through rank 0's store. Rank 0 waits until every rank has read them."""
     store.set(f"offer/{rank}", json.dumps(vars(offer)))
     offers = [Offer(**json.loads(store.get(f"offer/{other}"))) for other in range(size)]
     store.set(f"read/{rank}", "")
@@ -128,12 +128,12 @@ def exchange(store: Any, rank: int, size: int, offer: Offer) -> list[Offer]:
 
 @contextmanager
 def ends_with_peers(missed: str) -> Iterator[None]:
-    """While ranks connect, end this process for a restart as soon as another one has been started again.
+    """While ranks connect, end this process for a restart as soon as another rank has restarted.
 
-    gloo does not see that the rank it connects to has died, and waits minutes for it.
+    gloo does not notice that a rank has died, and waits minutes for it.
 
     Parameters:
-        missed: how the error begins that is printed then.
+        missed: the beginning of the printed error.
     """
     connected = threading.Event()
 
@@ -143,7 +143,7 @@ def ends_with_peers(missed: str) -> Iterator[None]:
                 store = client(timedelta(seconds=CONNECT_S))
                 while not connected.wait(LOOK_S):
                     if store.check(["abandoned"]):
-                        raise RuntimeError("one of them has been started again meanwhile")
+                        raise RuntimeError("another replica has restarted meanwhile")
         except PeerLostError as error:
             if not connected.is_set():
                 print(f"error: {error}", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""report.html of a run: one file without references to anything outside it, for screens, phones and paper."""
+"""report.html of a run: one file without links to other files, for screens, phones and paper."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from trainer.evaluation import Predictions
 from trainer.examples import Examples, told_classes
 
 MISTAKES = 25
-MOST_CLASSES = 20  # that a confusion matrix shows
-MOST_COUNTED = 1_000  # classes whose pairs are counted
+MOST_CLASSES = 20  # the most that a confusion matrix shows
+MOST_COUNTED = 1_000  # the most classes whose pairs are counted
 PAIRS = "Test examples by true and predicted class"
 MOST_ROWS = 100  # of the table of classes
 FASHION = (
@@ -32,7 +32,7 @@ CURVES = (
     ("images_per_s", "Images per second", True),
 )
 
-# Colours by name, in light and in dark. A test computes the contrast of every pair that meets.
+# Colours by name, in light and in dark. A test computes the contrast of each text and its ground.
 LIGHT = {
     **{"page": "#ffffff", "panel": "#f3f6f9", "text": "#1b2430", "soft": "#4a5868", "rule": "#8592a0"},
     **{"line0": "#1f5f9e", "line1": "#a3400f", "link": "#1f5f9e"},
@@ -79,7 +79,7 @@ pre { background: var(--panel); padding: .8rem; white-space: pre-wrap; overflow-
 
 @dataclass(frozen=True)
 class Facts:
-    """What a report tells of a run.
+    """The content of a report.
 
     Parameters:
         run: its name.
@@ -99,7 +99,7 @@ class Facts:
 
 
 def page(facts: Facts, test: Examples) -> str:
-    """The report. `test` are the examples that the predictions are of."""
+    """The report. `test`: the predicted examples."""
     sections = [
         ("result", "Result", _result(facts)),
         ("curves", "Curves", _curves(facts.lines)),
@@ -169,7 +169,7 @@ def _curves(lines: Sequence[dict[str, float]]) -> str:
         ("Loss", drawing.curve("Loss", "step", loss), "solid: training examples, dashed: test examples")
     ]
     for key, title, from_zero in CURVES:
-        # The first step's rate counts what is done once.
+        # The first step's rate includes one-time work.
         found = points(key)[1:] if key == "images_per_s" else points(key)
         charts.append((title, drawing.curve(title, "step", [(title.lower(), found)], from_zero), "by step"))
     figures = "".join(
@@ -180,7 +180,7 @@ def _curves(lines: Sequence[dict[str, float]]) -> str:
 
 
 def _classification(facts: Facts, test: Examples) -> list[tuple[str, str, str]]:
-    """Sections about what was taken for what; of no classifier there are none."""
+    """Sections about predicted classes; empty if the network is no classifier."""
     found = facts.predictions
     if found is None or not len(found.targets):
         return []
@@ -226,7 +226,7 @@ def _confusion(counts: Tensor, names: Sequence[str]) -> str:
 
 
 def _level(right: bool, part: float) -> str:
-    """The class of a cell that holds `part` of its row."""
+    """The CSS class of a cell with `part` of its row."""
     steps = (0.0, 0.9, 0.98) if right else (0.0, 0.01, 0.05)
     level = sum(part >= step for step in steps) if part else 0
     return f' class="{"hit" if right else "miss"}{level}"' if level else ""
@@ -273,11 +273,11 @@ def _classes(counts: Tensor, names: Sequence[str]) -> str:
 
 
 def _mistakes(found: Predictions, test: Examples, names: Sequence[str]) -> str:
-    """The examples that were surest taken for another class, as pictures where they have the shape of one."""
+    """The most confident mistakes, as pictures if the examples have the shape of one."""
     wrong = (found.predicted != found.targets).nonzero().flatten()
     surest = torch.argsort(found.confidence[wrong], descending=True, stable=True)[:MISTAKES]
     if not len(surest):
-        return "<p>There is none: every test example was recognized.</p>"
+        return "<p>None: every test example was recognized.</p>"
     items = ""
     for at in wrong[surest].tolist():
         true, predicted = names[int(found.targets[at])], names[int(found.predicted[at])]
@@ -291,7 +291,7 @@ def _mistakes(found: Predictions, test: Examples, names: Sequence[str]) -> str:
 def _image(test: Examples, number: int, said: str) -> str:
     try:
         values = test.input(number)
-    except Exception:  # the user's own data set was asked, and may raise anything
+    except Exception:  # the user's data set may raise anything
         values = None
     pixels = None if values is None else drawing.picture(values)
     if pixels is None:
@@ -312,7 +312,7 @@ def _configuration(config: dict[str, Any]) -> str:
         )
         for title, keys in groups
     ) + (
-        '<p class="soft">Data are described by shape and CRC-32 checksums, of some inputs and of all targets. The '
+        '<p class="soft">Data are described by shape and by CRC-32 checksums of some inputs and all targets. The '
         "container does not know its own image and commit: <code>make up</code> adds them below.</p>"
     )
 

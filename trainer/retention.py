@@ -1,4 +1,4 @@
-"""Removes finished runs of a job that nobody needs any more, below runs/ on the volume."""
+"""Removes old finished runs of a job below runs/ on the volume."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ DAY_S = 24 * 60 * 60
 
 
 def clean(run: Path, number: int | None, days: float | None) -> list[str]:
-    """Remove finished runs of the job of `run` that exceed a limit; names of those removed, the oldest first.
+    """Remove finished runs of the job of `run` that exceed a limit. Returns their names, the oldest first.
 
-    `run` itself has just finished, and the latest model is its own. It stays, and so does a run in use: one without a
-    model, or whose model is older than another file of it, as somebody goes on with it. What a killed removal has left
-    goes, too. A run that is not named as stacks do it has no others. Raises volume.VolumeError.
+    `run` itself has just finished, and the latest model is its model. It stays, and so does a run in use: without a
+    model, or with a model older than another of its files, because somebody continues it. Also removes the rest of a
+    killed removal. A run without a name in the stacks' form has no other runs. Raises volume.VolumeError.
 
     Parameters:
         run: the folder of the run that has just finished.
@@ -56,7 +56,7 @@ def _job_of(name: str) -> str | None:
 
 
 def _is_finished(run: Path) -> bool:
-    """Whether the model is the last file that was written: training writes it when all else is done."""
+    """Whether the model is the newest file: training writes it last."""
     model = run / volume.MODEL
     if run.is_symlink() or not model.is_file():
         return False
@@ -65,7 +65,7 @@ def _is_finished(run: Path) -> bool:
 
 
 def _remove(run: Path) -> None:
-    """In one step for whoever looks for it: half a run would seem to be one that somebody goes on with."""
+    """Remove a run in one step for a reader: half a run would look like an unfinished run."""
     aside = run.with_name(f"{REMOVED}{run.name}")
     run.replace(aside)
     volume.sync(run.parent)

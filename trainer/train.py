@@ -4,7 +4,7 @@
     python3 -m trainer --recipe fast --dataset mnist --data-dir FOLDER --model-dir models   0.99 in one epoch
     python3 -m trainer --recipe fast --dataset mnist --data-dir FOLDER --profile            where a step spends its time
 
-Alone it needs torch and nothing else of this repository. On MNIST's test images, recipe `fast` reaches 0.9913 in
+It needs torch and nothing else of this repository. On MNIST's test images, recipe `fast` reaches 0.9913 in
 1.11 s of training: medians of 10 seeds, two cores of an Intel Xeon that multiply bfloat16, torch 2.6.0. Recipe
 `published-sgd` reaches 0.9649. docs/benchmarks.md has every recipe and network, and how they were measured.
 
@@ -71,7 +71,7 @@ class Training:
         self.train, self.test = train.to(world.device), test.to(world.device)
         self.dtype = precision.choose(config.settings, world)
         self.forward_pass = precision.forward_pass(self.dtype, world.device)
-        self.training_s, began = 0.0, time.perf_counter()  # the clock starts with the data in memory
+        self.training_s, began = 0.0, time.perf_counter()  # training time begins when the data is in memory
         self.shape, self.classes = evaluation.shape_of(self.train)
         self.network = networks.build(config.network, config.seed, self.shape, self.classes).to(world.device)
         self.objective = Objective(self.network, config.settings.label_smoothing)
@@ -102,7 +102,7 @@ class Training:
         self.training_s = time.perf_counter() - began
 
     def take_first_weights(self) -> None:
-        """With --from, begin with the weights of that model, as rank 0 reads it. Raises evaluation.ModelError."""
+        """With --from, begin with the weights of that model, which rank 0 reads. Raises evaluation.ModelError."""
         path = self.config.start_from
         if path is None:
             return
@@ -115,7 +115,7 @@ class Training:
             ) from error
 
     def agree(self) -> None:
-        """Raises SetupError, naming rank and key, unless all ranks begin with the same weights on the same data."""
+        """Raises SetupError, naming rank and key, unless all ranks begin with the same weights and the same data."""
         facts = {
             "train": self.train.fingerprint(),
             "test": self.test.fingerprint(),
@@ -125,9 +125,9 @@ class Training:
         self.data = {"train_data": facts["train"], "test_data": facts["test"]}
 
     def open_folder(self) -> Path | None:
-        """The run folder, None without a volume. Raises VolumeError unless what is yet to be written has room there.
+        """The run folder, None without a volume. Raises VolumeError if the run's later files have no room there.
 
-        What an earlier start has written is replaced: it needs no more than a checkpoint and a model beside it.
+        They replace the files of an earlier start, so they need room for one more checkpoint and model only.
         """
         folder = volume.open_run(self.config.model_dir, self.config.run, self.config.volume)
         if folder:
@@ -142,19 +142,19 @@ class Training:
             }
             missing = sum(max(size - volume.size(path), 0) for path, size in sizes.items())
             volume.reserve(folder, missing + saved + model + SLACK_BYTES)
-        elif self.config.save_model or self.config.profile:  # into the working directory, when all is trained
+        elif self.config.save_model or self.config.profile:  # into the working directory, at the end
             needed = checkpoint.size(self.network.state_dict()) + SLACK_BYTES
             try:
                 volume.reserve(Path.cwd(), needed)
             except volume.VolumeError as error:
                 raise volume.VolumeError(
-                    f"the working directory is to take the model or the profile: {error}; or name another folder with "
+                    f"the model or the profile goes to the working directory: {error}; or name another folder with "
                     "--model-dir"
                 ) from error
         return folder
 
     def run(self) -> None:
-        """Train what is left to train, then save. Exits with TERMINATED after a SIGTERM."""
+        """Train the remaining epochs, then save. Exits with TERMINATED after a SIGTERM."""
         self.termination.training = True
         self.resume()
         self.journal.begin(self.described(), self.progress.step, self.progress.epoch)
@@ -165,18 +165,18 @@ class Training:
         asked_for = self.config.settings.label_smoothing != RECIPES[self.config.recipe].label_smoothing
         if asked_for and self.objective.has_own_loss and self.world.leads:
             self.journal.warn(
-                f"--label-smoothing has no effect: --network {self.config.network} has a loss of its own"
+                f"--label-smoothing has no effect: --network {self.config.network} has its own loss"
             )
         if (
             any(type(each).__name__ == "OptimizedModule" for each in self.network.modules())
             and self.world.leads
         ):
-            self.journal.warn("the trainer passes over torch.compile: --network trains as it is written")
+            self.journal.warn("the trainer ignores torch.compile: --network trains uncompiled")
         own = {"--data": self.train, "--network": self.first_examples}
         for option in [name for name, each in own.items() if getattr(each, "draws_unseeded", False)]:
             if self.world.leads:
                 self.journal.warn(
-                    f"{option} draws from a generator of its own: a resumed run will draw other numbers; draw with "
+                    f"{option} draws from its own generator: a resumed run will draw other numbers; draw with "
                     "torch's, NumPy's or Python's functions, which the trainer seeds"
                 )
         metrics = None
@@ -192,7 +192,7 @@ class Training:
             self.writer.wait()
         except distributed.PeerLostError:
             self.exchange.undo()
-            self.save_checkpoint()  # of the last whole step: nothing but the step under way is lost
+            self.save_checkpoint()  # of the last whole step: only the current step is lost
             self.writer.wait()
             raise
         except Exception:
@@ -204,7 +204,7 @@ class Training:
         self.world.wait_for_leader()
 
     def resume(self) -> None:
-        """Take the state of rank 0's checkpoint, if there is one, on every rank. Raises CheckpointError."""
+        """Restore the state of rank 0's checkpoint, if any, on every rank. Raises CheckpointError."""
         folder = self.folder
         state = self.world.from_rank_zero(
             lambda: checkpoint.load(folder, self.outcome, self.data) if folder else None
@@ -231,7 +231,7 @@ class Training:
                 )
 
     def epoch(self) -> None:
-        """Train on the images that this epoch has left, in an order that depends on seed and epoch alone."""
+        """Train on the remaining images of this epoch, in an order that depends on seed and epoch alone."""
         began = time.perf_counter()
         self.network.train()
         epoch, total = self.progress.epoch, len(self.train)
@@ -308,7 +308,7 @@ class Training:
         return self.profile.part(name, self.progress.step) if self.profile else nullcontext()
 
     def compare(self) -> None:
-        """Raises SetupError, naming rank and tensor, unless all ranks hold the same parameters, buffers, attributes."""
+        """Raises SetupError, naming rank and tensor, unless parameters, buffers and attributes agree on all ranks."""
         if self.world.size > 1:
             state = {**dict(self.network.named_parameters()), **dict(self.network.named_buffers())}
             found = self.world.gather({name: checkpoint.digest(value)[:12] for name, value in state.items()})
@@ -326,21 +326,21 @@ class Training:
         metrics = evaluation.evaluate(self.network, self.test, batch, self.world, self.classifies)
         if not math.isfinite(metrics.loss):
             raise DivergedError(self.diverged(f"the loss on the test images is {metrics.loss}"))
-        if not math.isfinite(metrics.accuracy):  # no epoch is better or worse than one with NaN
+        if not math.isfinite(metrics.accuracy):  # NaN cannot be compared with other epochs
             diverged = self.diverged(f"the accuracy on the test examples is {metrics.accuracy}")
             raise DivergedError(f"{diverged}, or have the network's own metric give finite numbers")
         return metrics
 
     def diverged(self, what: str) -> str:
-        """The message of a DivergedError about `what` was found."""
+        """The message of a DivergedError about `what`."""
         epoch, step = self.progress.epoch, self.progress.step
         return (
-            f"{what} in epoch {epoch}, step {step}: training has diverged, and the model on the volume stays as it is; "
+            f"{what} in epoch {epoch}, step {step}: training has diverged; the model on the volume is unchanged; "
             "take a smaller --lr, or --clip"
         )
 
     def keep_best(self, metrics: Metrics) -> None:
-        """Remember the epoch with the best accuracy, and keep its model beside the last when there are several."""
+        """Remember the epoch with the best accuracy; with several epochs, keep its model beside the last."""
         if self.progress.best_epoch and metrics.accuracy <= self.progress.best:
             return
         self.progress = replace(self.progress, best_epoch=self.progress.epoch, best=metrics.accuracy)
@@ -348,18 +348,18 @@ class Training:
             volume.write(self.folder / volume.BEST, self.model())
 
     def keep_only_epoch(self) -> None:
-        """Where a run of one epoch goes on with more, keep that epoch's model: it is the best so far."""
+        """If a run of one epoch continues with more, keep that epoch's model: it is the best so far."""
         goes_on = (self.progress.epoch, self.progress.images) == (2, 0) and self.config.epochs > 1
         if self.folder and goes_on and not (self.folder / volume.BEST).exists():
             volume.write(self.folder / volume.BEST, self.model())
 
     def out_of_patience(self) -> bool:
-        """Whether --patience epochs have passed without a better accuracy; a resumed run answers alike."""
+        """Whether --patience epochs have passed without a better accuracy; a resumed run gives the same answer."""
         patience, progress = self.config.patience, self.progress
         return bool(patience and progress.best_epoch and progress.epoch - 1 - progress.best_epoch >= patience)
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint holds, besides the progress."""
+        """The content of a checkpoint, besides the progress."""
         return {
             "model": dict(self.network.named_parameters()),
             "buffers": dict(self.network.named_buffers()),
@@ -376,30 +376,30 @@ class Training:
         }
 
     def is_due(self) -> bool:
-        """Whether a checkpoint is to be written by time: not while the last one is, unless each step has its own.
+        """Whether to write a checkpoint by time: not during the last one's write, unless each step has a checkpoint.
 
-        At once where the last one could not be written, so that the run ends with the reason.
+        True at once if the last one could not be written, so that the run ends with the reason.
         """
         every = self.config.checkpoint_s
         waited = time.monotonic() - self.saved_at
         return self.writer.failed or (waited >= every and not (every and self.writer.busy))
 
     def save_checkpoint(self) -> None:
-        """Keep the state, unless nobody can go on from it: then the next step ends every rank alike."""
+        """Save the state, unless a run cannot continue from it: then the next step ends every rank."""
         if not self.folder or not self.exchange.finite():
             return
         self.writer.save(self.folder, self.progress, self.state())
         self.saved_at = time.monotonic()
 
     def end_writing(self) -> None:
-        """Let the checkpoint that is being written be whole; what keeps it from that is not why the run ends."""
+        """Wait for the checkpoint that is being written. Its error is not the reason why the run ends."""
         try:
             self.writer.wait()
         except volume.VolumeError as error:
             self.journal.warn(str(error))
 
     def model(self) -> Callable[[IO[bytes]], None]:
-        """What writes the model into a file: a plain state_dict as it is now, and what it was trained on."""
+        """A function that writes the model into a file: the present state_dict, and what it was trained on."""
         state = {
             name: checkpoint.contiguous(value.detach().cpu().clone())
             if isinstance(value, torch.Tensor)
@@ -418,7 +418,7 @@ class Training:
         return partial(checkpoint.write, state=state, description=described)
 
     def finish(self, metrics: Metrics) -> None:
-        """Put the model where the job's user looks for it, and report. The run's own copy says that it has finished."""
+        """Save the model for the job's user, and report. The copy in the run's folder marks the run as finished."""
         model = self.model()
         if self.out_of_patience():
             self.journal.say(
@@ -443,7 +443,7 @@ class Training:
         self.journal.close()
 
     def facts(self, folder: Path, metrics: Metrics) -> report.Facts:
-        """What the report of the run in `folder` tells; the same when a finished run reports again."""
+        """The content of the report of the run in `folder`; the same if a finished run reports again."""
         with volume.reported(folder):
             finished = time.gmtime((folder / checkpoint.NAME).stat().st_mtime)
         config = (
@@ -459,17 +459,17 @@ class Training:
         )
 
     def remove_old_runs(self, folder: Path) -> None:
-        """Keep as many runs as asked. The run in `folder` has succeeded, whatever becomes of the others."""
+        """Keep as many runs as asked. A failure here does not fail the run in `folder`: it has succeeded."""
         try:
             removed = retention.clean(folder, self.config.keep_runs, self.config.keep_days)
         except volume.VolumeError as error:
             self.journal.warn(f"old runs are not removed: {error}")
             return
         for name in removed:
-            self.journal.say(f"removed run {name}: --keep-runs and --keep-days let no more stay")
+            self.journal.say(f"removed run {name}: --keep-runs or --keep-days removes it")
 
     def machine(self) -> dict[str, object]:
-        """What the bits of the result depend on besides the configuration."""
+        """What else the exact bits of the result depend on, besides the configuration."""
         cuda = self.world.device.type == "cuda"
         return {
             "replicas": self.world.size,
@@ -477,11 +477,11 @@ class Training:
             "precision": str(self.dtype).removeprefix("torch."),
             "device": torch.cuda.get_device_name(self.world.device) if cuda else "cpu",
             "instructions": torch.backends.cpu.get_cpu_capability(),
-            "torch": str(torch.__version__),  # a class of its own, which weights_only refuses
+            "torch": str(torch.__version__),  # its own class, which weights_only refuses
         }
 
     def described(self) -> dict[str, object]:
-        """config.json: what the outcome depends on, then where it was computed."""
+        """config.json: what the outcome depends on, then the machine."""
         machine = self.machine()
         return {
             **self.outcome,
@@ -498,7 +498,7 @@ class Training:
 
 
 def processor() -> str:
-    """The processor's name as Linux has it; its architecture where Linux has none."""
+    """The processor's name from Linux; without one, its architecture."""
     try:
         lines = Path("/proc/cpuinfo").read_text(errors="replace").splitlines()
     except OSError:
@@ -508,7 +508,7 @@ def processor() -> str:
 
 
 def main(config: Config, termination: Termination) -> None:
-    """Train as `config` says, as one rank of the job. Raises SetupError where the GPU has too little memory."""
+    """Train as `config` says, as one rank of the job. Raises SetupError if the GPU has too little memory."""
     try:
         Training(config, rendezvous.join(config), termination).run()
     except torch.OutOfMemoryError as error:

@@ -1,6 +1,6 @@
-"""Tells Kubeflow Trainer how far a run is: `status.trainerStatus` of its TrainJob. Standard library only.
+"""Tells Kubeflow Trainer the progress of a run: `status.trainerStatus` of its TrainJob. Standard library only.
 
-The controller offers it by three variables where its feature gate TrainJobStatus is on. Elsewhere nothing is told.
+If its feature gate TrainJobStatus is on, the controller sets three variables. Without them nothing is reported.
 Sources: pkg/statusserver, pkg/runtime/framework/plugins/trainjobstatus and UpdateTrainJobStatusRequest in
 pkg/apis/trainer/v1alpha1/trainjob_types.go of Kubeflow Trainer 2.3.0.
 """
@@ -18,11 +18,11 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 URL, CA, TOKEN = (f"KUBEFLOW_TRAINER_SERVER_{name}" for name in ("URL", "CA_CERT", "TOKEN"))
-"""Variables: the address that takes reports, and the files with its CA's certificate and with the pod's token."""
-EVERY_S = 5.0  # between two reports: the controller writes five a second, those of all jobs together
-TIMEOUT_S = 3.0  # of the connection, the handshake, and each wait for a part of the answer
+"""Variables: the address for reports, and the files with its CA's certificate and with the pod's token."""
+EVERY_S = 5.0  # between two reports: the controller writes five a second, for all jobs together
+TIMEOUT_S = 3.0  # for the connection, the handshake, and each wait for a part of the answer
 END_S = 5.0
-"""Seconds that the end of a run waits for its last report at most."""
+"""Seconds that the end of a run waits for its last report, at most."""
 LONGEST_S = 2**31 - 1  # an int32
 OK = 200
 
@@ -32,20 +32,20 @@ class RefusedError(Exception):
 
 
 def offered(environ: Mapping[str, str], say: Callable[[str], None]) -> Reporter | None:
-    """What reports to the controller that `environ` names; None where it names none. `say` as Reporter has it."""
+    """A Reporter to the controller in `environ`; None without one. `say`: see Reporter."""
     url, ca, token = (environ.get(name, "") for name in (URL, CA, TOKEN))
     return Reporter(url, ca, token, say) if url and ca and token else None
 
 
 class Reporter:
-    """Sends reports from a thread of its own, at most one in EVERY_S seconds. Of those that wait, the latest is sent.
+    """Sends reports from its own thread, at most one in EVERY_S seconds. Of waiting reports it sends the latest.
 
-    A controller that is away, slow or refuses costs a training nothing, and its end END_S seconds at most. One line
-    says so.
+    An unreachable, slow or refusing controller does not slow the training; the end waits END_S seconds at most. One
+    line reports the trouble.
 
     Parameters:
         url, ca, token: what URL, CA and TOKEN name.
-        say: prints a line. Only callers' threads call it, so that no line comes within another one.
+        say: prints a line. Only callers' threads call it, so that lines do not mix.
     """
 
     def __init__(self, url: str, ca: str, token: str, say: Callable[[str], None]) -> None:
@@ -58,13 +58,13 @@ class Reporter:
         self._thread: threading.Thread | None = None
 
     def tell(self, done: float, metrics: Mapping[str, float]) -> None:
-        """Report how far the run is. Returns at once.
+        """Report the progress of the run. Returns at once.
 
-        The time left is what the rest takes at the pace since the first report.
+        The time left is estimated from the pace since the first report.
 
         Parameters:
-            done: the part of the run that is done, 0 to 1. That all is done, `end` alone says.
-            metrics: as `report` takes them.
+            done: the part of the run that is done, 0 to 1. Only `end` reports the end.
+            metrics: see `report`.
         """
         now = time.monotonic()
         began, first = self._began = self._began or (now, done)
@@ -102,7 +102,7 @@ class Reporter:
             due = time.monotonic() + EVERY_S
             try:
                 post(self.url, self.ca, self.token, latest or b"")
-            except Exception as error:  # whatever it is, the training goes on
+            except Exception as error:  # the training continues after any error
                 self._trouble = self._trouble or f"{type(error).__name__}: {error}"
 
 
@@ -111,7 +111,7 @@ def report(percentage: int, left_s: float | None, metrics: Mapping[str, float]) 
 
     Parameters:
         percentage: how much is done, 0 to 100.
-        left_s: seconds until the end; None where nobody knows.
+        left_s: seconds until the end; None if unknown.
         metrics: name -> value; at most 256, with names of 1 to 64 characters.
     """
     status = {
@@ -124,9 +124,9 @@ def report(percentage: int, left_s: float | None, metrics: Mapping[str, float]) 
 
 
 def post(url: str, ca: str, token: str, content: bytes) -> None:
-    """Send a report, past all proxies, and follow no redirection: the token is for the controller alone.
+    """Send a report, without a proxy or redirection: the token is for the controller alone.
 
-    Both files are read anew: the kubelet renews them. Raises OSError, ValueError, http.client.HTTPException, and
+    Both files are read each time: the kubelet renews them. Raises OSError, ValueError, http.client.HTTPException, and
     RefusedError for another status than 200.
 
     Parameters:
@@ -134,7 +134,7 @@ def post(url: str, ca: str, token: str, content: bytes) -> None:
         ca, token: files with its CA's certificate and with the pod's token.
     """
     place = urlsplit(url)
-    bearer = "".join(Path(token).read_text().split())  # an error about a line break in it would show it
+    bearer = "".join(Path(token).read_text().split())  # an error about a line break would show the token
     connection = HTTPSConnection(
         place.hostname or "", place.port, timeout=TIMEOUT_S, context=ssl.create_default_context(cafile=ca)
     )

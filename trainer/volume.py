@@ -14,13 +14,13 @@ MODEL, BEST, REPORT = "mnist_cnn.pt", "mnist_cnn.best.pt", "report.html"
 
 
 class VolumeError(Exception):
-    """The volume cannot be read or written; the message names the file, the kernel's reason and the way out."""
+    """The volume cannot be read or written; the message names the file, the kernel's reason and the fix."""
 
 
 def share_with_group() -> None:
-    """Let the group read and write what this process makes, whatever umask it was started with.
+    """Let the group read and write the files of this process, also if the umask at its start forbids that.
 
-    The next pod may be another user of the same group: it goes on with the run, or replaces the latest model.
+    The next pod may run as another user of the same group: it continues the run, or replaces the latest model.
     """
     os.umask(os.umask(0o077) & ~0o070)
 
@@ -38,10 +38,10 @@ def reported(path: Path) -> Iterator[None]:
 
 
 def write(path: Path, content: bytes | Callable[[IO[bytes]], object]) -> None:
-    """Put `content` at `path` in one step, on disk when this returns. Raises VolumeError and leaves nothing behind.
+    """Put `content` at `path` in one step, on disk when this returns. An error, VolumeError, leaves no file behind.
 
     Parameters:
-        content: the bytes, or what writes them into an open file.
+        content: the bytes, or a function that writes them into an open file.
     """
     beside = part(path)
     with reported(path):
@@ -62,12 +62,12 @@ def write(path: Path, content: bytes | Callable[[IO[bytes]], object]) -> None:
 
 
 def part(path: Path) -> Path:
-    """A name beside `path` that only this process uses; in pods each process has number 1."""
+    """A name beside `path` that only this process uses. In each pod the process is number 1, so it has the host."""
     return path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}")
 
 
 def sync(folder: Path) -> None:
-    """Have the folder's entries on disk."""
+    """Write the folder's entries to disk."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -76,13 +76,13 @@ def sync(folder: Path) -> None:
 
 
 def open_run(model_dir: Path, run: str | None, required: bool) -> Path | None:
-    """The folder of this run, made when missing; what a killed start of this pod has half written there is removed.
+    """The folder of this run, created if missing; half-written files of a killed start of this pod are removed.
 
-    A run without a name takes the job's, and a new number where a finished run of that name exists: a restarted pod
-    goes on with its run, a job submitted again starts anew.
+    A run without a name gets the job's name, and a number if a finished run has that name: a restarted pod continues
+    its run, and a job submitted again begins a new run.
 
-    Without a volume, None: the published pytorch-simple manifest mounts none. `required` says that the user named
-    one; then, and where something is mounted at `model_dir`, raises VolumeError when it cannot be written.
+    Without a volume, None: the published pytorch-simple manifest mounts none. `required`: the user named a volume. If
+    so, or if something is mounted at `model_dir`, raises VolumeError if it cannot be written.
     """
     try:
         with reported(model_dir):
@@ -96,7 +96,7 @@ def open_run(model_dir: Path, run: str | None, required: bool) -> Path | None:
                 part(place / "probe").touch()
                 part(place / "probe").unlink()
                 sync(place)
-            for left in folder.glob(f".*.{socket.gethostname()}.*"):  # by a start of this pod that was killed
+            for left in folder.glob(f".*.{socket.gethostname()}.*"):  # from a killed start of this pod
                 left.unlink()
     except VolumeError:
         if required or os.path.ismount(model_dir):
@@ -112,7 +112,7 @@ def finished(model_dir: Path) -> list[str]:
 
 
 def size(path: Path) -> int:
-    """Bytes of the file, 0 where there is none. Raises VolumeError."""
+    """Bytes of the file, 0 if it is missing. Raises VolumeError."""
     with reported(path):
         return path.stat().st_size if path.exists() else 0
 
@@ -129,7 +129,7 @@ def reserve(folder: Path, size: int) -> None:
 
 
 def job_name(hostname: str) -> str:
-    """`pytorch-simple` of the operator's pod name `pytorch-simple-master-0`."""
+    """The job's name from the operator's pod name: `pytorch-simple` from `pytorch-simple-master-0`."""
     return re.sub(r"-(master|worker)-\d+$", "", hostname) or "run"
 
 

@@ -1,4 +1,4 @@
-"""A small ResNet with BatchNorm, and colour pictures of shapes that it learns to tell apart.
+"""A small ResNet with BatchNorm that learns to classify colour pictures of shapes.
 
 python3 -m trainer --network shapes:ResNet --data shapes:pictures --epochs 3
 """
@@ -15,12 +15,12 @@ SIZE = 32  # pixels
 
 
 def pictures(seed: int):
-    """Two parts, to train on and to test on: pictures (n, 3, 32, 32) and the numbers of their classes (n,)."""
+    """Two parts, to train on and to test on: pictures (n, 3, 32, 32) and their class numbers (n,)."""
     return draw(4000, seed), draw(1000, seed + 1)
 
 
 def draw(count: int, seed: int):
-    """Bright shapes of any colour and size, anywhere on a dark ground of another colour, under noise."""
+    """Bright shapes of any colour, size and place on a dark ground of another colour, with noise."""
     random = torch.Generator().manual_seed(seed)
     kinds = torch.randint(len(CLASSES), (count,), generator=random)
     axis = torch.arange(SIZE).float()
@@ -41,7 +41,7 @@ def draw(count: int, seed: int):
 
 
 class Block(nn.Module):
-    """Two convolutions beside a shortcut; half as wide and high where `stride` is 2."""
+    """Two convolutions and a shortcut; half as wide and high if `stride` is 2."""
 
     def __init__(self, inner: int, outer: int, stride: int) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ class Block(nn.Module):
 
 
 class ResNet(nn.Module):
-    """Three blocks, the mean over the picture, one linear layer. `shape` is that of one input."""
+    """Three blocks, the mean over the picture, one linear layer. `shape`: of one input."""
 
     def __init__(self, shape: tuple[int, ...], classes: int) -> None:
         super().__init__()

@@ -16,7 +16,7 @@ from torch.utils.data.distributed import DistributedSampler
 
 
 def spirals(count: int, seed: int) -> TensorDataset:
-    """Points (count, 2) on three interleaved spirals, and the number of each one's spiral."""
+    """Points (count, 2) on three interleaved spirals, and the number of each point's spiral."""
     random = torch.Generator().manual_seed(seed)
     labels = torch.randint(3, (count,), generator=random)
     radius = torch.rand(count, generator=random)

@@ -1,6 +1,6 @@
-"""A small GPT that learns to write, character by character, as text.txt is written: the Apache licence.
+"""A small GPT that learns to write text like text.txt, the Apache licence, character by character.
 
-A network may bring its own loss, its own metric, and a summary for the end of the log; here that is a sample.
+A network may have its own loss, its own metric, and a summary for the end of the log; here a sample of its text.
 """
 
 from pathlib import Path
@@ -11,7 +11,7 @@ from torch.nn import functional
 
 TEXT = Path(__file__).with_name("text.txt").read_text()
 CHARACTERS = sorted(set(TEXT))
-WINDOW, STRIDE = 64, 8  # characters that the network sees, and from one example to the next
+WINDOW, STRIDE = 64, 8  # characters in an example, and from one example to the next
 WIDTH, LAYERS, HEADS = 64, 2, 4
 
 
@@ -31,7 +31,7 @@ def windows(text: torch.Tensor):
 
 
 class Layer(nn.Module):
-    """Attention to the characters before, then each character by itself; both beside a shortcut."""
+    """Attention to earlier characters, then a layer for each character alone; both with a shortcut."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -65,12 +65,12 @@ class GPT(nn.Module):
         return functional.cross_entropy(outputs.transpose(1, 2), targets, reduction="none").mean(1)
 
     def metric(self, outputs, targets):
-        """How many of a window's characters are foretold, for each window."""
+        """The part of a window's characters that is predicted, for each window."""
         return (outputs.argmax(2) == targets).float().mean(1)
 
     @torch.no_grad()
     def summary(self, length: int = 200) -> str:
-        """A sample of what the network writes after a first word."""
+        """A sample of the network's text after a first word."""
         random, device = torch.Generator().manual_seed(1), self.head.weight.device
         text = encoded("      You").tolist()
         for _ in range(length):

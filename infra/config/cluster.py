@@ -41,58 +41,61 @@ class Addon(StrEnum):
 # Published manifests go there, which have neither limits nor a deadline nor a digest.
 PUBLISHED_NAMESPACE = "kubeflow"
 POLICIES_SINCE = (1, 30)
-MOVES = "The stack moves: its objects go from the old cluster, whose nodes keep the files."
-NAMES = "It only names the cluster: the stack moves where the kubeconfig leads to another one."
+MOVES = "The stack moves: its objects are deleted from the old cluster; files stay on the old nodes."
+NAMES = "The key only names the cluster: the stack moves if the kubeconfig leads to another one."
 
 
 class ClusterConfig(Section):
-    """The cluster. Some keys are for one kind only; beside another they are refused."""
+    """The cluster. Some keys are for one kind only, and are refused with another kind."""
 
     kind: ClusterKind = setting(
-        about="Which cluster the stack trains on: one that it makes, or one that is there.",
+        about="Where the stack trains: a kind or MicroK8s cluster that it creates, or an existing cluster.",
         default=USUAL,
         changing=Outcome.CLUSTER_REPLACED,
     )
     namespace: DnsLabel = setting(
-        about="Namespace of the jobs, volumes' claims and pods; made where it is missing.",
+        about="Namespace of the jobs, claims and pods; created if missing.",
         default="kubeflow",
         allowed="a namespace's name",
         examples=["kubeflow"],
         changing=Outcome.VOLUME_REPLACED,
     )
     pod_security: PodSecurity = setting(
-        about="Pod Security level that namespaces of the stack enforce; they warn of what restricted would refuse.",
+        about=(
+            "Pod Security level that the stack's namespaces enforce; they also warn of what `restricted` would "
+            "refuse."
+        ),
         default=PodSecurity.BASELINE,
         changing=Outcome.IN_PLACE,
     )
     guard: Guard | None = setting(
         about=(
-            "What the API server does with objects in the namespace that break a policy, whoever applies them; "
-            "without it warn in a cluster that the stack makes, none in others."
+            "What the API server does with objects in the namespace that break a policy, also if applied by hand; "
+            "default: warn in a cluster that the stack creates, else none."
         ),
         default=None,
         changing=Outcome.IN_PLACE,
     )
     quota: Quota | None = setting(about="What all pods of the namespace may use together.", default=None)
     limit_range: LimitRange | None = setting(
-        about="CPU and memory of a container that names none, and how far a memory limit may be above its request.",
+        about="Default CPU and memory of a container, and how far its memory limit may exceed its request.",
         default=None,
     )
     queue: QueueConfig | None = setting(
-        about="What the namespace's jobs may have of the cluster together, by Kueue: see [Queues](kueue.md).",
+        about="The share of the cluster that Kueue gives to all jobs of the namespace: see [Queues](kueue.md).",
         default=None,
         allowed="a mapping with localQueues and flavors",
         examples=["{localQueues: [training], flavors: [{nominalQuota: {cpu: 8, memory: 32Gi}}]}"],
     )
     name: DnsLabel | None = setting(
-        about="Name of the cluster; without it trainstack-<stack>.",
+        about="Name of the cluster; default: trainstack-<stack>.",
         default=None,
         allowed="a DNS label",
         examples=["trainstack-dev"],
         changing=Outcome.CLUSTER_REPLACED,
     )
     workers: Natural = setting(
-        about="Nodes of the cluster beside its control plane; without any, the control plane runs the pods.",
+        about="Worker nodes besides the control plane; with 0, the control plane runs the pods.",
         default=0,
         le=20,
         allowed="a whole number from 0 to 20",
@@ -100,7 +103,7 @@ class ClusterConfig(Section):
         changing=Outcome.CLUSTER_REPLACED,
     )
     api_server_port: Whole | None = setting(
-        about="Port of this machine on which the cluster's API server listens; without it a free one.",
+        about="Port of the cluster's API server on this machine; default: a free one.",
         default=None,
         ge=1,
         le=65535,
@@ -109,7 +112,7 @@ class ClusterConfig(Section):
         changing=Outcome.CLUSTER_REPLACED,
     )
     channel: str = setting(
-        about="Channel of the snap from which MicroK8s is installed.",
+        about="Snap channel that MicroK8s is installed from.",
         default="1.34/stable",
         pattern=r"^\d+\.\d+(-strict)?/(stable|candidate|beta|edge)$",
         allowed="a channel of the microk8s snap, <version>/<risk>",
@@ -117,13 +120,13 @@ class ClusterConfig(Section):
         changing=Outcome.IN_PLACE,
     )
     addons: tuple[Addon, ...] = setting(
-        about="Add-ons that MicroK8s gets; registry makes images travel by push instead of import.",
+        about="Add-ons of MicroK8s; with `registry`, images are pushed instead of imported.",
         default=(Addon.DNS, Addon.HOSTPATH_STORAGE),
         examples=["[dns, hostpath-storage]"],
         changing=Outcome.IN_PLACE,
     )
     kubeconfig: AbsolutePath | None = setting(
-        about="File that reaches the cluster; without it the file that kubectl would read.",
+        about="Kubeconfig file of the cluster; default: the file that kubectl reads.",
         default=None,
         allowed="an absolute path",
         examples=["/home/you/.kube/config"],
@@ -131,7 +134,7 @@ class ClusterConfig(Section):
         note=MOVES,
     )
     context: str | None = setting(
-        about="Context of the kubeconfig; without it the current one.",
+        about="Context of the kubeconfig; default: the current one.",
         default=None,
         min_length=1,
         allowed="a context's name, as the kubeconfig has it",
@@ -140,7 +143,7 @@ class ClusterConfig(Section):
         note=MOVES,
     )
     server: str | None = setting(
-        about="URL of the API server; a kubeconfig that leads to another one is refused.",
+        about="URL of the API server; a kubeconfig with another URL is refused.",
         default=None,
         pattern=r"^https?://\S+$",
         allowed="a URL, as the kubeconfig has it",

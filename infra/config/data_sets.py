@@ -35,7 +35,7 @@ def _folder(value: str) -> str:
 
 
 class Nfs(Section):
-    """A folder that an NFS server exports; nodes without an NFS client cannot mount it."""
+    """A folder that an NFS server exports. The nodes need an NFS client."""
 
     model_config = every_key(changing=Outcome.JOB_REPLACED, paths=in_pod("spec.volumes"))
 
@@ -45,33 +45,35 @@ class Nfs(Section):
         examples=["nfs.example.org"],
     )
     path: AbsolutePath = setting(
-        about="Folder that the server exports; the pods' user has to be allowed to read it.",
+        about="Folder that the server exports; the pods' user must be able to read it.",
         allowed="an absolute path",
         examples=["/exports/data"],
     )
 
 
 class DataSet(Section):
-    """One data set, from one of claim, folder, nfs and configMap. All of it is read-only."""
+    """One data set, from a claim, folder, NFS export or ConfigMap. It is read-only."""
 
     model_config = every_key(changing=Outcome.JOB_REPLACED, paths=in_pod("spec.volumes"))
 
     path: AbsolutePath = setting(
-        about="Where the pods see it; the trainer looks for its data at the path of the first.",
+        about="Path in the pods; the trainer reads its data from the path of the first entry.",
         allowed="an absolute path",
         examples=["/data"],
-        note="The run goes on under its id.",
+        note="The run continues with the same id.",
         paths=in_container("volumeMounts", "env"),
     )
     claim: DnsName | None = setting(
-        about="A PersistentVolumeClaim of the namespace, which somebody else makes.",
+        about="A PersistentVolumeClaim of the namespace that somebody else creates.",
         default=None,
         allowed="the name of a PersistentVolumeClaim in the namespace",
         examples=["images"],
     )
     folder: Annotated[str, AfterValidator(_folder)] | None = setting(
-        about="A folder of the nodes, below one of storage.allowedRoots; with kind a folder of this machine, which is "
-        "linked or copied below data/ of the clone.",
+        about=(
+            "A folder of the nodes, below one of storage.allowedRoots; on kind, a folder of this machine, linked or "
+            "copied into data/ of the clone."
+        ),
         default=None,
         allowed="an absolute path; with kind also one relative to the clone",
         examples=["/var/lib/trainstack/data"],
@@ -80,7 +82,7 @@ class DataSet(Section):
         about="An NFS export.", default=None, examples=["{server: nfs.example.org, path: /exports/data}"]
     )
     config_map: DnsName | None = setting(
-        about="A ConfigMap of the namespace, each of whose keys is a file; it holds 1 MiB at most.",
+        about="A ConfigMap of the namespace; each key is a file; 1 MiB at most.",
         default=None,
         allowed="the name of a ConfigMap in the namespace",
         examples=["word-lists"],

@@ -29,11 +29,11 @@ def _network(value: str) -> str:
 
 
 class Egress(Section):
-    """One port, of every address unless a network or a namespace is named."""
+    """One port: of every address, or of one network or namespace."""
 
     model_config = every_key(
         changing=Outcome.IN_PLACE,
-        paths=outside("A NetworkPolicy of its own, the same in both."),
+        paths=outside("A separate NetworkPolicy, the same in both."),
     )
 
     port: Whole = setting(
@@ -45,13 +45,13 @@ class Egress(Section):
     )
     protocol: Protocol = setting(about="Protocol of the port.", default=Protocol.TCP)
     cidr: Annotated[str, AfterValidator(_network)] | None = setting(
-        about="Network that has the port; without it, and without namespace, every address.",
+        about="Network of the port; default, without namespace: every address.",
         default=None,
         allowed="a network in CIDR notation",
         examples=["192.0.2.0/24"],
     )
     namespace: DnsLabel | None = setting(
-        about="Namespace whose pods have the port.",
+        about="Namespace of the pods that have the port.",
         default=None,
         allowed="a namespace's name",
         examples=["storage"],

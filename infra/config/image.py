@@ -31,37 +31,40 @@ class Preset(StrEnum):
 
 
 class ImageConfig(Section):
-    """Either `reference`, or what is built, from which sources, and where it is pushed to."""
+    """Either `reference`, or what to build, from which sources, and where to push it."""
 
     model_config = every_key(changing=Outcome.JOB_REPLACED)
 
-    target: Target = setting(about="Target of Dockerfile_training that is built.", default=Target.CPU)
+    target: Target = setting(about="Target of Dockerfile_training to build.", default=Target.CPU)
     preset: Preset | None = setting(
-        about="Published system whose recipe and defaults the image's trainer has; without it pytorch-simple.",
+        about="Published system whose recipe and defaults the trainer uses; default: pytorch-simple.",
         default=None,
     )
     context: str | None = setting(
-        about="Folder of your own project; it is built onto our image, with the packages that it requires.",
+        about="Folder of your own project; the build adds it, and the packages that it requires, to our image.",
         default=None,
         min_length=1,
         allowed="a folder's path, absolute or relative to the clone",
         examples=["../my-project"],
     )
     dockerfile: str | None = setting(
-        about="Dockerfile of your own, built with context, or with its own folder, instead of our image.",
+        about="Your own Dockerfile, built instead of our image; its build context is `context`, or else its folder.",
         default=None,
         min_length=1,
         allowed="a Dockerfile's path, absolute or relative to the clone",
         examples=["../my-project/Dockerfile"],
     )
     repository: Reference | None = setting(
-        about="Where the built image is pushed to, with the Docker configuration's credentials; kind needs none.",
+        about=(
+            "Where to push the built image, with the credentials of Docker's configuration; kind needs no "
+            "repository."
+        ),
         default=None,
         allowed="a repository without tag and digest",
         examples=["ghcr.io/you/trainer"],
     )
     reference: Reference | None = setting(
-        about="A ready-made image, used as it is instead of a build.",
+        about="A ready-made image, used unchanged instead of a build.",
         default=None,
         allowed="an image reference, by digest unless unpinned",
         examples=["ghcr.io/you/trainer@sha256:…"],

@@ -30,18 +30,19 @@ PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
 
 
 class JobConfig(Section):
-    """One PyTorchJob. Options of our trainer stand in `training`, not in `args`; your own program takes any words."""
+    """One PyTorchJob. Put our trainer's options into `training`, not into `args`; your own program takes any words."""
 
     model_config = every_key(changing=Outcome.JOB_REPLACED)
 
     name: JobName = setting(
-        about="Name of the PyTorchJob, and the first part of its runs' ids.",
+        about="Name of the PyTorchJob, and first part of its runs' ids.",
         allowed="the PyTorchJob's name",
         examples=["mnist"],
         paths=Counterpart(
             "metadata.name",
             "metadata.name",
-            "The runtime has the job's name. v2 has room for 48 characters, for 47 with more than ten replicas.",
+            "The runtime has the job's name. With v2, a name has 48 characters at most; with more than ten "
+            "replicas, 47.",
         ),
     )
     replicas: Replicas = setting(
@@ -53,8 +54,8 @@ class JobConfig(Section):
         paths=Counterpart(
             "pytorchReplicaSpecs.*.restartPolicy",
             "TrainingRuntime: template.spec.failurePolicy",
-            "v1 starts the container that failed anew, v2 all replicas at once. ExitCode ends the job at exit codes 1 "
-            "to 127 in both, by `podFailurePolicy` in v2. Always is refused with v2.",
+            "v1 restarts the failed container, v2 restarts all replicas. With ExitCode, exit codes 1 to 127 end the "
+            "job in both; v2 uses `podFailurePolicy`. Always is refused with v2.",
         ),
     )
     command: tuple[str, ...] = setting(
@@ -65,7 +66,7 @@ class JobConfig(Section):
         paths=in_command("command"),
     )
     args: tuple[str, ...] = setting(
-        about="Arguments of the container; where there is no command, they follow the options of training.",
+        about="Arguments of the container; without a command, they follow the options of training.",
         default=(),
         allowed="a list of words",
         examples=['["--no-cuda"]'],
@@ -74,8 +75,7 @@ class JobConfig(Section):
     training: TrainingConfig = setting(about="Options of the trainer.", default=TrainingConfig())
     env: dict[VariableName, Value] = setting(
         about=(
-            "Environment variables of the container, in the order of their names; encrypted values go through a Secret "
-            "of the stack's."
+            "Environment variables of the container, sorted by name; encrypted values go through a Secret of the stack."
         ),
         default_factory=dict,
         allowed=VALUES,
@@ -90,9 +90,9 @@ class JobConfig(Section):
     )
     egress: tuple[Egress, ...] | None = setting(
         about=(
-            "What the replicas may reach besides each other and DNS, by a NetworkPolicy; without it nothing in a "
-            "cluster that the stack makes, and in others everything; our own node image for kind does not enforce it, "
-            "[others do](security.md#the-replicas-network)."
+            "What replicas may reach besides each other and DNS, by a NetworkPolicy; default: nothing in a cluster "
+            "that the stack creates, everything in others; our own node image for kind does not enforce it, [others "
+            "do](security.md#the-replicas-network)."
         ),
         default=None,
         allowed="a list of ports, [] for none",
@@ -100,20 +100,20 @@ class JobConfig(Section):
         changing=Outcome.IN_PLACE,
     )
     resources: ResourcesConfig = setting(
-        about="What one replica may use, and what is set aside for it.",
+        about="What one replica may use, and what the scheduler reserves for it.",
         default=ResourcesConfig(),
         allowed="a mapping with cpu, memory, gpu",
     )
     run_policy: RunPolicy = setting(
-        about="When the job is given up, and what stays of it.", default=RunPolicy()
+        about="When the job counts as failed, and what stays after its end.", default=RunPolicy()
     )
     queue: DnsName | None = setting(
-        about="Queue of Kueue's, a LocalQueue of the namespace, in which the job waits suspended until it is admitted.",
+        about="Kueue LocalQueue of the namespace; the job waits there, suspended, until Kueue admits it.",
         default=None,
         max_length=63,
         allowed="a LocalQueue's name, at most 63 characters",
         examples=["team-a"],
-        note="The new one waits for Kueue. The run goes on under its id.",
+        note="The new job waits for Kueue. The run continues with the same id.",
         paths=Counterpart(
             "metadata.labels, runPolicy.suspend",
             "metadata.labels, suspend",
@@ -122,18 +122,18 @@ class JobConfig(Section):
     )
     priority: DnsName | None = setting(
         about=(
-            "WorkloadPriorityClass by which Kueue takes the job before others, or later: one of "
-            "`cluster.queue.priorities`, or another that the cluster has."
+            "WorkloadPriorityClass that decides the job's place in Kueue: one of `cluster.queue.priorities`, or "
+            "another of the cluster."
         ),
         default=None,
-        allowed="a WorkloadPriorityClass's name, beside queue",
+        allowed="a WorkloadPriorityClass's name, together with queue",
         max_length=63,
         examples=["urgent"],
-        note="The new one waits for Kueue. The run goes on under its id.",
+        note="The new job waits for Kueue. The run continues with the same id.",
         paths=Counterpart("metadata.labels", "metadata.labels"),
     )
     elastic_policy: ElasticPolicy | None = setting(
-        about="Let torchrun train with as many workers as there are.", default=None
+        about="Let torchrun train with a changing number of workers.", default=None
     )
     nproc_per_node: Count = setting(
         about="Processes that torchrun starts in a pod.",
@@ -158,56 +158,61 @@ class JobConfig(Section):
     )
     pod: Pod = setting(
         about=(
-            "Kubernetes' own pod template, as much of it as you need: it is merged over the one of each replica, whose "
-            "container is called pytorch."
+            "Any part of Kubernetes' pod template, merged over the template of each replica; the container is "
+            "called pytorch."
         ),
         default_factory=dict,
         allowed="a part of a PodTemplateSpec: metadata with labels and annotations, and spec",
         examples=["{spec: {nodeSelector: {gpu: 'true'}}}"],
-        paths=in_pod(note="The container pytorch is called node there."),
+        paths=in_pod(note="In v2, the container pytorch is called node."),
     )
     user: Count = setting(
-        about="User id of the container's processes, which are in group 0; root is refused.",
+        about="User id of the container's processes; their group is 0; root is refused.",
         default=1000,
         le=HIGHEST_ID,
         allowed="a whole number of at least 1, at most 2147483647",
         examples=[1000],
-        note="Its run goes on under its id.",
+        note="The run continues with the same id.",
         paths=in_pod("spec.securityContext.runAsUser"),
     )
     read_only_root: bool = setting(
-        about="Keep the image's files from being written to; the volume and /tmp can be.",
+        about="Make the image's files read-only; the volume and /tmp stay writable.",
         default=True,
         examples=["false"],
         paths=in_container("securityContext.readOnlyRootFilesystem"),
     )
     model: str | None = setting(
-        about="File that the job leaves in its run's folder; at the run's end it is put at the top of the volume.",
+        about=(
+            "File that the job writes into its run's folder; at the end of the run, it is copied to the top of the "
+            "volume."
+        ),
         default="mnist_cnn.pt",
         pattern=r"^[\w][\w.-]*$",
-        allowed="a file name, or null where it leaves none",
+        allowed="a file name, or null for none",
         examples=["mnist_cnn.pt"],
         changing=Outcome.IN_PLACE,
-        paths=outside("What the stack expects on the volume."),
+        paths=outside("In neither: the stack expects this file on the volume."),
     )
     rerun: Natural = setting(
-        about="A new number trains the same once more, as a run of its own.",
+        about="A new number trains the same job again, as a new run.",
         default=0,
         allowed="a whole number of at least 0",
         examples=[1],
-        paths=in_run("As part of the run's id."),
+        paths=in_run("It is part of the run's id."),
     )
     run_id: str | None = setting(
-        about="A finished run whose model is taken again instead of training, as `make use RUN=…` sets it.",
+        about="A finished run: the job takes its model again instead of training; `make use RUN=…` sets this key.",
         default=None,
         pattern=r"^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$",
         allowed="the id of a finished run, or null",
         examples=["mnist-0a1b2c3d"],
-        paths=in_run("As the run's id. Such a job has one replica of one process."),
+        paths=in_run("It is the run's id. Such a job has one replica with one process."),
     )
     data: tuple[DataSet, ...] | None = setting(
-        about="Data sets that the pods see, read-only; without it data/ of the clone at /data with kind, and elsewhere "
-        "nothing: see [Data](data.md).",
+        about=(
+            "Data sets in the pods, read-only; default: on kind, the clone's data/ at /data, elsewhere none: see "
+            "[Data](data.md)."
+        ),
         default=None,
         allowed="a list of mappings with path and one of claim, folder, nfs, configMap; [] for none",
         examples=["[{path: /data, claim: images}]"],

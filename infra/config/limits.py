@@ -12,30 +12,30 @@ from infra.config.section import Count, Outcome, Section, Whole, every_key, refu
 
 
 class Quota(Section):
-    """The most that all pods of the namespace that have not ended may have together."""
+    """The most that all unfinished pods of the namespace may have together."""
 
     model_config = every_key(changing=Outcome.IN_PLACE)
 
     cpu: Quantity | None = setting(
-        about="CPU that the limits of all pods may add up to.",
+        about="Maximum sum of the CPU limits of all pods.",
         default=None,
         allowed="a quantity of CPUs",
         examples=[8],
     )
     memory: Quantity | None = setting(
-        about="Memory that the limits of all pods may add up to.",
+        about="Maximum sum of the memory limits of all pods.",
         default=None,
         allowed="a quantity of bytes",
         examples=["32Gi"],
     )
     gpu: Count | None = setting(
-        about="GPUs of all pods, of each resource that a job counts them by.",
+        about="Maximum of GPUs of all pods, for each GPU resource that jobs use.",
         default=None,
         allowed="a whole number of at least 1",
         examples=[4],
     )
     pods: Count | None = setting(
-        about="Pods of all kinds, the one that reads a model at the end included.",
+        about="Maximum of pods of all kinds; the pod that reads a model at the end counts, too.",
         default=None,
         allowed="a whole number of at least 1",
         examples=[20],
@@ -66,19 +66,19 @@ class LimitRange(Section):
     model_config = every_key(changing=Outcome.IN_PLACE)
 
     cpu: Quantity | None = setting(
-        about="CPU limit, and request, of a container that names none.",
+        about="Default CPU limit and request of a container.",
         default=None,
         allowed="a quantity of CPUs",
         examples=[1],
     )
     memory: Quantity | None = setting(
-        about="Memory limit, and request, of a container that names none.",
+        about="Default memory limit and request of a container.",
         default=None,
         allowed="a quantity of bytes",
         examples=["2Gi"],
     )
     memory_ratio: Whole | None = setting(
-        about="How many times its memory request a container's memory limit may be.",
+        about="Maximum of a container's memory limit divided by its memory request.",
         default=None,
         ge=2,
         allowed="a whole number of at least 2",

@@ -43,27 +43,27 @@ NODE_NAME_LENGTH = 63
 
 
 class Sections(Section):
-    """The sections of a stack file; one of `job` and `jobs` is given, and `matrix` or `sweep` beside `job` alone."""
+    """The sections of a stack file: `job` or `jobs`, and with `job` also `matrix` or `sweep`."""
 
     cluster: ClusterConfig = setting(about="Where the training runs.", default=ClusterConfig())
     operator: OperatorConfig = setting(about="The Kubeflow training-operator.", default=OperatorConfig())
     storage: StorageConfig = setting(about="The volume that keeps the models.", default=StorageConfig())
     image: ImageConfig = setting(about="The trainer image, built here or ready-made.", default=ImageConfig())
     job: JobConfig | None = setting(
-        about="The PyTorchJob of a stack that has one.",
+        about="The PyTorchJob, if the stack has only one.",
         default=None,
         examples=["{name: mnist}"],
     )
     jobs: tuple[JobConfig, ...] = setting(
-        about="The PyTorchJobs of a stack that has several, instead of job; each has the keys of job.",
+        about="Several PyTorchJobs, instead of job; each has the keys of job.",
         default=(),
         allowed="a list of jobs",
         examples=["[{name: mnist}]"],
         changing=Outcome.IN_PLACE,
-        note="A job that is added or removed leaves the others as they are; `job` may become the first of `jobs`.",
+        note="Other jobs stay unchanged if you add or remove one, or turn `job` into the first of `jobs`.",
     )
     matrix: MatrixConfig | None = setting(
-        about="Values for which there is a job each, made from job: see [Many jobs](#many-jobs).",
+        about="A job for each combination of values, made from job: see [Many jobs](#many-jobs).",
         default=None,
         allowed="a mapping with options",
         examples=["{options: {training.lr: [0.01, 0.1]}}"],
@@ -75,7 +75,7 @@ class Sections(Section):
         examples=["{options: {training.lr: [0.01, 0.1]}}"],
     )
     protected: bool = setting(
-        about="Let `make up` apply the stack only from a clean Git tree whose renderings are fresh.",
+        about="Let `make up` apply the stack only from a clean Git tree with fresh renderings.",
         default=False,
         examples=["true"],
         changing=Outcome.NOTHING,

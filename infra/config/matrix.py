@@ -39,25 +39,25 @@ Combination = dict[str, Value]
 
 
 class MatrixConfig(Section):
-    """One job for each combination of values, named after them; `job` has what they have in common."""
+    """One job for each combination of values, named after the values. `job` has the common keys."""
 
     options: dict[str, Annotated[tuple[Value, ...], BeforeValidator(_listed)]] = setting(
-        about="Keys of job, without `job.`, each with the values that it takes.",
+        about="Keys of job, without `job.`, each with its values.",
         allowed=f"a mapping of a job's keys to lists; an entry of a list is {PLAIN}",
         examples=["{training.lr: [0.01, 0.1]}"],
         changing=Outcome.IN_PLACE,
-        note="Jobs whose values stay are left as they are; another key renames, and so replaces, all jobs.",
+        note="Jobs whose values stay do not change. Adding or removing a key renames all jobs, so all are replaced.",
     )
     exclude: tuple[Combination, ...] = setting(
-        about="Combinations that are left out: those with all the values of an entry.",
+        about="Combinations to leave out: all that have the values of an entry.",
         default=(),
-        allowed="a list of mappings of keys of options to one of their values",
+        allowed="a list of mappings: a key of options to one of its values",
         examples=["[{training.lr: 0.1, training.seed: 2}]"],
         changing=Outcome.IN_PLACE,
-        note="The jobs that are left out are removed; their finished runs stay on the volume.",
+        note="Excluded jobs are removed; their finished runs stay on the volume.",
     )
     max_parallel: Count | None = setting(
-        about="How many of the jobs run at once; without it all that Pulumi and the cluster take.",
+        about="How many of the jobs run at once; default: as many as Pulumi and the cluster allow.",
         default=None,
         allowed="a whole number of at least 1",
         examples=[8],

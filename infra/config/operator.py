@@ -41,25 +41,25 @@ class Queueing(StrEnum):
 
 
 class OperatorConfig(Section):
-    """With `auto`, an operator that was there before is used, never changed and never deleted."""
+    """With `install: auto`, an existing operator is used, and never changed or deleted."""
 
     api: OperatorApi = setting(
-        about="The API that the jobs are written for: v1 the PyTorchJob, v2 the TrainJob of Kubeflow Trainer.",
+        about="The API of the jobs: v1 for PyTorchJobs, v2 for the TrainJobs of Kubeflow Trainer.",
         default=OperatorApi.V1,
         changing=Outcome.JOB_REPLACED,
-        note="The operator is replaced, too. The run goes on under its id.",
+        note="The operator is replaced, too. The run continues with the same id.",
     )
 
     install: Install = setting(
-        about="When the stack installs the operator: where there is none, always, or never.",
+        about="When the stack installs the operator: if the cluster has none, always, or never.",
         default=Install.AUTO,
         changing=Outcome.IN_PLACE,
     )
 
     queue: Queueing = setting(
         about=(
-            "Who admits jobs that name a queue: nobody whom the stack brings, or Kueue, which is used where it is "
-            "there, and else installed as `install` says: see [Queues](kueue.md)."
+            "Who admits jobs that name a queue; with kueue, an existing Kueue is used, or else installed as "
+            "`install` says: see [Queues](kueue.md)."
         ),
         default=Queueing.NONE,
         changing=Outcome.IN_PLACE,
@@ -67,7 +67,7 @@ class OperatorConfig(Section):
     )
 
     namespace: DnsLabel = setting(
-        about="Namespace of an operator that the stack installs, and of its webhook's key; made where it is missing.",
+        about="Namespace of the operator that the stack installs, and of its webhook's key; created if missing.",
         default=OPERATOR_NAMESPACE,
         allowed="a namespace's name",
         examples=["training-operator"],
@@ -75,25 +75,25 @@ class OperatorConfig(Section):
     )
 
     concurrency: Count | None = setting(
-        about="How many jobs an operator that the stack installs handles at the same time; without it 1, with v2 5.",
+        about="How many jobs the operator that the stack installs handles at once; default: 1, with v2 5.",
         default=None,
-        allowed="a whole number from 1 on",
+        allowed="a whole number of at least 1",
         examples=[8],
         changing=Outcome.IN_PLACE,
     )
 
     qps: Count | None = setting(
-        about="Requests a second that it sends to the API server for long; without it 20, with v2 50.",
+        about="Requests per second that the operator may send to the API server over time; default: 20, with v2 50.",
         default=None,
-        allowed="a whole number from 1 on",
+        allowed="a whole number of at least 1",
         examples=[200],
         changing=Outcome.IN_PLACE,
     )
 
     burst: Count | None = setting(
-        about="Requests that it may send at once before `qps` holds it back; without it 30, with v2 100.",
+        about="Requests that the operator may send at once, before `qps` limits it; default: 30, with v2 100.",
         default=None,
-        allowed="a whole number from 1 on",
+        allowed="a whole number of at least 1",
         examples=[400],
         changing=Outcome.IN_PLACE,
     )

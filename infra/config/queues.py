@@ -34,30 +34,30 @@ class WithinCohort(StrEnum):
 
 
 class Amounts(Section):
-    """Amounts of what jobs ask for (`resources.requests`), of all their replicas together."""
+    """Amounts that jobs request (`resources.requests`), summed over all replicas."""
 
     model_config = every_key(changing=Outcome.IN_PLACE)
 
     cpu: Quantity | None = setting(
-        about="CPU that the admitted jobs may ask for together.",
+        about="CPU that all admitted jobs may request together.",
         default=None,
         allowed="a quantity of CPUs",
         examples=[8],
     )
     memory: Quantity | None = setting(
-        about="Memory that they may ask for together.",
+        about="Memory that all admitted jobs may request together.",
         default=None,
         allowed="a quantity of bytes",
         examples=["32Gi"],
     )
     gpu: Count | None = setting(
-        about="GPUs that they may ask for together, of each resource that a job counts them by.",
+        about="GPUs that all admitted jobs may request together, for each GPU resource that jobs use.",
         default=None,
         allowed="a whole number of at least 1",
         examples=[4],
     )
     pods: Count | None = setting(
-        about="Replicas that they may have together.",
+        about="Replicas that all admitted jobs may have together.",
         default=None,
         allowed="a whole number of at least 1",
         examples=[20],
@@ -77,29 +77,29 @@ class Amounts(Section):
 
 
 class Flavor(Section):
-    """Nodes of one kind, and how much of them the queue has."""
+    """Nodes of one kind, and the queue's quota of them."""
 
     model_config = every_key(changing=Outcome.IN_PLACE)
 
     name: DnsLabel = setting(
-        about="Name of the ResourceFlavor; one of this name that somebody else has made is used, and left as it is.",
+        about="Name of the ResourceFlavor; an existing one of somebody else is used unchanged.",
         default=USUAL_FLAVOR,
         allowed="a DNS label",
         examples=["a100"],
     )
     node_labels: dict[LabelKey, LabelValue] = setting(
-        about="Labels of its nodes: jobs admitted to it run there alone; without any it is all nodes.",
+        about="Labels of the flavor's nodes, where its jobs run; default: all nodes.",
         default_factory=dict,
         allowed="a mapping of labels to values",
         examples=["{gpu: a100}"],
     )
     nominal_quota: Amounts = setting(
-        about="What the queue has of it: cpu and memory, which each job asks for, and gpu where jobs do.",
+        about="The queue's quota of the flavor: cpu and memory always, gpu if jobs use GPUs.",
         allowed="a mapping with cpu, memory, gpu, pods",
         examples=["{cpu: 8, memory: 32Gi}"],
     )
     borrowing_limit: Amounts = setting(
-        about="How much more of it jobs may take of what the cohort has free; without it all.",
+        about="How much more of the flavor jobs may borrow from the cohort; default: everything free.",
         default=Amounts(),
         allowed="a mapping with keys of nominalQuota",
         examples=["{cpu: 4}"],
@@ -123,15 +123,15 @@ class Flavor(Section):
 
 
 class Preemption(Section):
-    """When an admitted job has to go for another one. It waits again, and goes on from its last checkpoint."""
+    """When Kueue preempts an admitted job. The job waits again, then continues from its last checkpoint."""
 
     model_config = every_key(changing=Outcome.IN_PLACE)
 
     within_cluster_queue: WithinQueue = setting(
-        about="Which jobs of the queue have to go for one that waits in it.", default=WithinQueue.NEVER
+        about="Which jobs of this queue are preempted for a job that waits in it.", default=WithinQueue.NEVER
     )
     reclaim_within_cohort: WithinCohort = setting(
-        about="Which jobs of the cohort's other queues that have borrowed have to go for one of this queue.",
+        about="Which borrowing jobs of the cohort's other queues are preempted for a job of this queue.",
         default=WithinCohort.NEVER,
     )
 
@@ -142,40 +142,40 @@ class QueueConfig(Section):
     model_config = every_key(changing=Outcome.IN_PLACE)
 
     name: DnsLabel | None = setting(
-        about="Name of the ClusterQueue; without it trainstack-<stack>.",
+        about="Name of the ClusterQueue; default: trainstack-<stack>.",
         default=None,
         allowed="a DNS label",
         examples=["team-a"],
-        note="The LocalQueues are made anew.",
+        note="The LocalQueues are created again.",
     )
     local_queues: tuple[DnsLabel, ...] = setting(
-        about="Names of the queues that jobs of the namespace may name (`job.queue`); all have the same quota.",
+        about="LocalQueues that jobs of the namespace may name (`job.queue`); all share one quota.",
         min_length=1,
         allowed="a list of names",
         examples=["[training]"],
     )
     cohort: DnsLabel | None = setting(
-        about="Queues of one cohort lend each other what they do not use of flavors that they share.",
+        about="Queues of one cohort lend each other the unused quota of common flavors.",
         default=None,
         allowed="a DNS label",
         examples=["research"],
     )
     flavors: tuple[Flavor, ...] = setting(
-        about="The quota, by kind of nodes; a job is tried on the first, then on the next.",
+        about="The quota, by kind of node; Kueue tries a job on the first flavor, then on the next.",
         min_length=1,
         allowed="a list of mappings with nominalQuota",
         examples=["[{nominalQuota: {cpu: 8, memory: 32Gi}}]"],
     )
     preemption: Preemption = setting(
-        about="When an admitted job has to go for another one.", default=Preemption()
+        about="When Kueue preempts an admitted job for another one.", default=Preemption()
     )
     priorities: dict[DnsLabel, Whole] = setting(
         about=(
-            "WorkloadPriorityClasses that jobs may name (`job.priority`), with their values; one of this name that "
-            "somebody else has made is used, and left as it is."
+            "WorkloadPriorityClasses that jobs may name (`job.priority`), with their values; an existing one of "
+            "somebody else is used unchanged."
         ),
         default_factory=dict,
-        allowed="a mapping of names to whole numbers, the higher the sooner",
+        allowed="a mapping of names to whole numbers; the highest goes first",
         examples=["{urgent: 100}"],
     )
 

@@ -24,13 +24,13 @@ INTRODUCTION = """\
 
 <!-- Written by `python -m infra.config.reference` from the models in infra/config. Change those instead. -->
 
-A stack is one file, `stacks/Pulumi.<stack>.yaml`. Below `config:` it has a mapping for each section, by the name
-`trainstack:<section>`; only a job is required. An unknown key, or a value that is not allowed, is refused before
-anything is touched, with the key, what is allowed and how to fix it. Stacks that share values name a base with
-`trainstack:extends`: see [environments](environments.md).
+A stack is one file, `stacks/Pulumi.<stack>.yaml`. Below `config:`, each section is a mapping with the name
+`trainstack:<section>`. Only a job is required. An unknown key or a wrong value is refused before anything changes: the
+error names the key, the allowed values and the fix. Stacks that share values name a base with `trainstack:extends`: see
+[environments](environments.md).
 
-Any key may be changed on a stack that is up: the next `make up` converges, and going back does, too. The last column
-says the most that it replaces; models and all other files on the volume are kept in every case.
+You may change any key of a running stack, and change it back: the next `make up` applies it. The last column says what
+the change replaces at most. Models and all other files on the volume always stay.
 
 ```yaml
 config:
@@ -44,7 +44,7 @@ config:
 
 ## Many jobs
 
-With `matrix`, `job` is a template, and there is a job for each combination of values: 500 here.
+With `matrix`, `job` is a template. Each combination of values makes a job: 500 here.
 
 ```yaml
 config:
@@ -59,19 +59,19 @@ config:
     maxParallel: 20
 ```
 
-- A job has the template's name and its values, by key: `mnist-batchsize-64-lr-0-01-seed-1`. The same values make the
-  same name and the same run, in whatever order the file has them. So a value that is added or removed adds or removes
-  its jobs, and the others stay. A name has 50 characters at most; a longer one is refused before anything is touched.
-  There may be 1000 combinations.
-- `maxParallel` makes each job wait for the end of the run that stands so many places before it. Where a job fails, what
-  waits for it is not started; the others go on, and then `make up` fails. The next `make up` starts the failed job
-  again. To go on without it, leave its combination out with `exclude`.
-- Pulumi itself follows as many runs at once as `PULUMI_PARALLEL` says, 128 by default in what `make` starts. Set that
-  variable to more than `maxParallel` for more. A queue of Kueue's (`job.queue`) limits jobs in the cluster instead.
-- Only `make up` keeps to `maxParallel`: `kubectl apply` of the rendered manifests starts all jobs at once. A stack with
-  it has no kustomization for GitOps engines.
-- `make runs` lists all runs with their accuracy. `make rerun` counts the template's `rerun` up, and so trains all jobs
-  anew. `make use`, `make promote` and `make rerun JOB=<job>` change one job in the stack file, and are refused.
+- A job's name has the template's name, then each key with its value: `mnist-batchsize-64-lr-0-01-seed-1`. The same
+  values make the same name and the same run, in any order. If you add or remove a value, its jobs are added or removed,
+  and the others stay. A name has 50 characters at most; a longer one is refused before anything changes. At most 1000
+  combinations are allowed.
+- At most `maxParallel` jobs run at once: each job waits for the end of the run `maxParallel` places earlier. If a
+  job fails, the jobs that wait for it do not start; the others continue, then `make up` fails. The next `make up`
+  starts the failed job again. To continue without it, list its combination in `exclude`.
+- Pulumi follows at most `PULUMI_PARALLEL` runs at once, 128 if `make` starts it. For more, set the variable higher than
+  `maxParallel`. A Kueue queue (`job.queue`) limits jobs in the cluster instead.
+- Only `make up` obeys `maxParallel`: `kubectl apply` of the rendered manifests starts all jobs at once. So a stack with
+  `maxParallel` has no kustomization for GitOps engines.
+- `make runs` lists all runs with their accuracy. `make rerun` raises the template's `rerun`, so all jobs train again.
+  `make use`, `make promote` and `make rerun JOB=<job>` are refused, because they change one job in the stack file.
 """
 Column = Callable[[str, FieldInfo], str]
 """Makes a cell from a key's path, `job.training.epochs`, and its field."""
@@ -150,7 +150,7 @@ def about_cell(path: str, field: FieldInfo) -> str:
     """What the key is for, and which kinds of cluster have it."""
     only = only_for(path.removeprefix("cluster.")) if path.startswith("cluster.") else []
     about = field.description or ""
-    return f"{about.rstrip('.')}. Only where `kind` is {' or '.join(only)}." if only else about
+    return f"{about.rstrip('.')}. Only if `kind` is {' or '.join(only)}." if only else about
 
 
 def change_cell(path: str, field: FieldInfo) -> str:

@@ -52,17 +52,17 @@ class Amounts(Section):
 
 
 class Requests(Amounts):
-    """What the scheduler sets aside for one replica. Every resource of Kubernetes is a key: `ephemeral-storage`."""
+    """What the scheduler reserves for one replica. Every resource of Kubernetes is a key: `ephemeral-storage`."""
 
     cpu: Quantity = setting(
-        about="CPU that the scheduler sets aside for a replica.",
+        about="CPU that the scheduler reserves for a replica.",
         default="250m",
         allowed="a quantity of CPUs, at most the limit",
         examples=["250m"],
         paths=in_container("resources.requests.cpu"),
     )
     memory: Quantity = setting(
-        about="Memory that the scheduler sets aside for a replica.",
+        about="Memory that the scheduler reserves for a replica.",
         default="512Mi",
         allowed="a quantity of bytes, at most the limit",
         examples=["512Mi"],
@@ -99,14 +99,14 @@ class ResourcesConfig(Amounts):
         paths=in_container("resources.limits"),
     )
     gpu_resource: ExtendedResource = setting(
-        about="What the nodes call the GPUs that `gpu` counts: those of another vendor, or slices.",
+        about="Resource that `gpu` counts, as the nodes name it: another vendor's GPUs, or slices.",
         default=GPU,
         allowed=EXTENDED,
         examples=["amd.com/gpu"],
         paths=in_container("resources.limits"),
     )
     requests: Requests = setting(
-        about="What the scheduler sets aside for a replica.",
+        about="What the scheduler reserves for a replica.",
         default=Requests(),
         allowed="a mapping with cpu, memory and other resources",
     )
@@ -163,7 +163,7 @@ def counted(given: Mapping[str, str]) -> dict[str, str]:
 
 
 class Replicas(Section):
-    """Pods of each type."""
+    """Number of pods of each type."""
 
     model_config = every_key(
         changing=Outcome.JOB_REPLACED,
@@ -175,13 +175,13 @@ class Replicas(Section):
     )
 
     master: Annotated[Whole, Field(ge=1, le=1)] | None = setting(
-        about="Pods of type Master; rank 0 is in it.",
+        about="Number of Master pods; the Master has rank 0.",
         default=1,
         allowed="1, or null for an elastic job",
         examples=[1],
     )
     worker: Count | None = setting(
-        about="Pods of type Worker.",
+        about="Number of Worker pods.",
         default=1,
         allowed="a whole number of at least 1, or null for none",
         examples=[1],

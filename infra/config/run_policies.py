@@ -40,7 +40,7 @@ class RendezvousBackend(StrEnum):
 
 
 class SchedulingPolicy(Section):
-    """For a gang scheduler, which a training-operator of somebody else's has to have."""
+    """Needs a gang scheduler in somebody else's training-operator."""
 
     model_config = every_key(changing=Outcome.JOB_REPLACED, paths=only_v1(NO_FIELD))
 
@@ -58,7 +58,7 @@ class SchedulingPolicy(Section):
         examples=["default"],
     )
     min_resources: dict[str, Quantity] | None = setting(
-        about="Resources that have to be free before the gang starts.",
+        about="Resources that must be free before the gang starts.",
         default=None,
         allowed="a mapping of resource names to quantities",
         examples=["{cpu: 2}"],
@@ -78,7 +78,7 @@ class SchedulingPolicy(Section):
 
 
 class RunPolicy(Section):
-    """As the PyTorchJob's `runPolicy`."""
+    """The same as the PyTorchJob's `runPolicy`."""
 
     model_config = every_key(changing=Outcome.JOB_REPLACED)
 
@@ -93,71 +93,71 @@ class RunPolicy(Section):
         ),
     )
     active_deadline_seconds: Count = setting(
-        about="How long the job may take before it is ended as failed.",
+        about="How long the job may take; after that, it is stopped and counts as failed.",
         default=3600,
         allowed="seconds, at least 1",
         examples=[3600],
         paths=Counterpart(
             "runPolicy.activeDeadlineSeconds, pytorchReplicaSpecs.*.template.spec.activeDeadlineSeconds",
             "activeDeadlineSeconds",
-            "The training-operator looks at it only when something happens: v1's pods end by themselves a second "
-            "later. Both delete the pods of a job that has exceeded it, and count anew after a suspension.",
+            "The training-operator checks it only when something happens, so v1's pods end by themselves a second "
+            "later. Both delete the pods of a job that exceeds it, and count from zero after a suspension.",
         ),
     )
     ttl_seconds_after_finished: Natural | None = setting(
-        about="How long the finished job stays, before it leaves its run behind: metrics, report and model.",
+        about="How long the finished job stays; then it is deleted, and its run stays: metrics, report and model.",
         default=None,
         allowed="seconds, at least 0",
         examples=[86400],
-        note="Of a job that has left nothing is replaced, nor with `operator.api: v2`.",
+        note="Nothing is replaced if the finished job is already deleted, or with `operator.api: v2`.",
         paths=Counterpart(
             v2=NEITHER,
-            note=f"{NO_FIELD} `make up` deletes a TrainJob that has succeeded, when its time has come.",
+            note=f"{NO_FIELD} `make up` deletes a succeeded TrainJob after this time.",
         ),
     )
     clean_pod_policy: CleanPodPolicy = setting(
-        about="Which pods go when the job ends.",
+        about="Which pods are deleted when the job ends.",
         default=CleanPodPolicy.NONE,
         paths=only_v1(f"{NO_FIELD} Finished pods stay; another value is refused."),
     )
     suspend: bool = setting(
-        about="Keep the job without pods until this is false.",
+        about="Keep the job without pods while this is true.",
         default=False,
         examples=["false"],
         paths=Counterpart(v2="suspend"),
     )
     scheduling_policy: SchedulingPolicy | None = setting(
-        about="Gang scheduling, for a cluster whose training-operator has a scheduler for it; elsewhere `queue`.",
+        about="Gang scheduling, if the cluster's training-operator has a scheduler for it; otherwise use `queue`.",
         default=None,
         changing=Outcome.JOB_REPLACED,
     )
 
 
 class ElasticPolicy(Section):
-    """As the PyTorchJob's `elasticPolicy`."""
+    """The same as the PyTorchJob's `elasticPolicy`."""
 
     model_config = every_key(
         changing=Outcome.JOB_REPLACED,
-        paths=only_v1("Trainer 2.3 trains with as many replicas as it was given: a value is refused."),
+        paths=only_v1("Trainer 2.3 trains with a fixed number of replicas: a value is refused."),
     )
 
     min_replicas: Count | None = setting(
-        about="Fewest workers that the training goes on with.",
+        about="Minimum number of workers to train with.",
         default=None,
         allowed="workers, at least 1",
         examples=[1],
     )
     max_replicas: Count | None = setting(
-        about="Most workers that the training takes.",
+        about="Maximum number of workers to train with.",
         default=None,
         allowed="workers, at least minReplicas",
         examples=[3],
     )
     rdzv_backend: RendezvousBackend = setting(
-        about="What the workers meet through.", default=RendezvousBackend.C10D
+        about="Rendezvous backend, where the workers meet.", default=RendezvousBackend.C10D
     )
     rdzv_port: Whole | None = setting(
-        about="Port of the meeting point.",
+        about="Port of the rendezvous.",
         default=None,
         ge=1,
         le=65535,
@@ -165,25 +165,25 @@ class ElasticPolicy(Section):
         examples=[29400],
     )
     rdzv_host: DnsName | None = setting(
-        about="Host of the meeting point; without it the first worker.",
+        about="Host of the rendezvous; default: the first worker.",
         default=None,
         allowed="a host name",
         examples=["etcd"],
     )
     rdzv_id: str | None = setting(
-        about="Name of the meeting point; without it the job's.",
+        about="Name of the rendezvous; default: the job's name.",
         default=None,
         min_length=1,
         allowed="text",
         examples=["mnist"],
     )
     standalone: bool | None = setting(
-        about="Start torchrun for one node only: for a job of one pod.",
+        about="Start torchrun for one node only, if the job has one pod.",
         default=None,
         examples=["false"],
     )
     max_restarts: Natural | None = setting(
-        about="Restarts of all workers, changes of their number included.",
+        about="Maximum of worker restarts; a change of their number counts, too.",
         default=None,
         allowed="a whole number of at least 0",
         examples=[3],

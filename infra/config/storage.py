@@ -31,18 +31,18 @@ class ReclaimPolicy(StrEnum):
 
 
 class KeepRuns(Section):
-    """A run of our trainer that succeeds removes finished runs of its job that exceed a limit; a run in use stays."""
+    """A run of our trainer that succeeds removes finished runs of its job beyond these limits. A run in use stays."""
 
-    model_config = every_key(changing=Outcome.JOB_REPLACED, note="Its run goes on under its id.")
+    model_config = every_key(changing=Outcome.JOB_REPLACED, note="The run continues with the same id.")
 
     number: Count | None = setting(
-        about="How many finished runs of a job stay, the last one among them; without it any number.",
+        about="How many finished runs of a job stay, including the last one; default: all.",
         default=None,
         allowed="a whole number of at least 1",
         examples=[10],
     )
     days: Natural | None = setting(
-        about="How many days older than the last one a finished run may be; without it any age.",
+        about="How many days older than the last run a finished run may be; default: any age.",
         default=None,
         allowed="a whole number of at least 0",
         examples=[30],
@@ -66,79 +66,83 @@ class StorageConfig(Section):
     """Where the models are kept: by default a folder on the node, as a PersistentVolume and its claim."""
 
     kind: StorageKind = setting(
-        about="Whose volume it is: a folder on the node; one that a storage class provisions; that of a claim which "
-        "somebody else made; or an NFS export, which nodes without an NFS client (a bare machine's) cannot mount.",
+        about=(
+            "Type of the volume: a folder on the node; a volume of a storage class; an existing claim; or an NFS "
+            "export, which needs an NFS client on the nodes (a bare machine has none)."
+        ),
         default=StorageKind.HOST_PATH,
         changing=Outcome.VOLUME_REPLACED,
         note="No file is moved. A claim of kind class or claim is never deleted.",
     )
     volume: DnsName | None = setting(
-        about="Name of the PersistentVolume; without it trainstack-<stack>-models.",
+        about="Name of the PersistentVolume; default: trainstack-<stack>-models.",
         default=None,
         allowed="a PersistentVolume's name",
         examples=["traindb-models-volume"],
         changing=Outcome.VOLUME_REPLACED,
-        note="Outside kind the folder has this name: give hostPath, too, to keep the old one.",
+        note="Except on kind, the folder has this name: to keep the old folder, also set hostPath.",
     )
     claim: DnsName | None = setting(
-        about="Name of the claim; without it the volume's, with the class's name behind it for kind class.",
+        about="Name of the claim; default: the volume's name, and with kind class the class's name after it.",
         default=None,
         allowed="a PersistentVolumeClaim's name",
         examples=["traindb-models-claim"],
         changing=Outcome.VOLUME_REPLACED,
-        note="With kind claim only the job is replaced.",
+        note="With kind claim, only the job is replaced.",
     )
     labels: dict[LabelKey, LabelValue] = setting(
-        about="Labels of the volume; its claim selects it by type and name.",
+        about="Labels of the volume; the claim selects the volume by the labels `type` and `name`.",
         default_factory=dict,
         allowed="a mapping of text to text",
         examples=["{type: traindb}"],
         changing=Outcome.IN_PLACE,
-        note="`type` and `name` replace job, claim and volume: the claim selects by them.",
+        note="A change of `type` or `name` replaces job, claim and volume: the claim selects by them.",
     )
     storage_class: DnsName = setting(
-        about="Storage class of volume and claim; only kind class needs a provisioner that serves it.",
+        about="Storage class of volume and claim; only kind class needs a provisioner for it.",
         default="manual",
         allowed="a storage class's name",
         examples=["manual"],
         changing=Outcome.VOLUME_REPLACED,
-        note="With kind class the old claim stays with its files.",
+        note="With kind class, the old claim and its files stay.",
     )
     capacity: Quantity = setting(
-        about="Size that the volume states; neither hostPath nor nfs enforces it.",
+        about="Size of the volume; hostPath and nfs do not enforce it.",
         default="10Gi",
         allowed="a quantity, at least the request",
         examples=["10Gi"],
         changing=Outcome.IN_PLACE,
     )
     request: Quantity = setting(
-        about="Size that the claim asks for.",
+        about="Size that the claim requests.",
         default="3Gi",
         allowed="a quantity, at most the capacity",
         examples=["3Gi"],
         changing=Outcome.VOLUME_REPLACED,
-        note="With kind class in place, where the class lets a claim grow.",
+        note="With kind class, in place if the class lets claims grow.",
     )
     access_mode: AccessMode = setting(
         about="Access mode of volume and claim.",
         default=AccessMode.READ_WRITE_MANY,
         changing=Outcome.VOLUME_REPLACED,
-        note="With kind class refused: the claim has files.",
+        note="With kind class, refused: the claim has files.",
     )
     reclaim_policy: ReclaimPolicy = setting(
-        about="What becomes of the volume when its claim goes; the policies allow nothing but Retain.",
+        about="What happens to the volume when its claim is deleted; the policies allow only Retain.",
         default=ReclaimPolicy.RETAIN,
         changing=Outcome.REFUSED,
-        note="Only Retain passes the policies: with Delete the files would go with the claim.",
+        note="Policies allow only Retain: with Delete, the files are deleted with the claim.",
     )
     host_path: AbsolutePath | None = setting(
-        about="Folder on the node that holds the models; without it /var/lib/trainstack/volumes/<volume>, "
-        "with kind models/<stack> of this clone.",
+        about=(
+            "Folder on the node for the models; default: /var/lib/trainstack/volumes/<volume>, on kind "
+            "models/<stack> of this clone."
+        ),
         default=None,
         allowed="an absolute path below one of allowedRoots",
         examples=["/var/lib/trainstack/models"],
         changing=Outcome.VOLUME_REPLACED,
-        note="With kind the cluster is replaced: its nodes mount the folder.",
+        note="On kind, the cluster is replaced: its nodes mount the folder.",
         on_kind=Outcome.CLUSTER_REPLACED,
     )
     nfs_server: Host | None = setting(
@@ -149,50 +153,57 @@ class StorageConfig(Section):
         changing=Outcome.VOLUME_REPLACED,
     )
     nfs_path: AbsolutePath | None = setting(
-        about="Folder that the server exports; the trainer has to be allowed to write there.",
+        about="Folder that the server exports; the trainer must be able to write there.",
         default=None,
         allowed="an absolute path",
         examples=["/exports/models"],
         changing=Outcome.VOLUME_REPLACED,
     )
     mount_path: AbsolutePath = setting(
-        about="Where the pods see the volume.",
+        about="Path of the volume in the pods.",
         default="/opt/mnist/models",
         allowed="an absolute path",
         examples=["/opt/mnist/models"],
         changing=Outcome.JOB_REPLACED,
     )
     allowed_roots: tuple[AbsolutePath, ...] = setting(
-        about="Folders on the nodes below which hostPath and folders of job.data may lie.",
+        about="Folders on the nodes; hostPath and the folders of job.data must be below one of them.",
         default=("/var/lib/trainstack",),
         allowed="a list of absolute paths",
         examples=["[/var/lib/trainstack]"],
         changing=Outcome.NOTHING,
     )
     keep_runs: KeepRuns | None = setting(
-        about="Which finished runs stay below runs/ on the volume; without it all of them; only for a folder (nfsPath, "
-        "hostPath, claim) of the stack's own, since runs of another stack's job of that name would be removed, too.",
+        about=(
+            "Which finished runs stay below runs/ on the volume; default: all; use a folder (nfsPath, hostPath, "
+            "claim) that no other stack uses, because runs of another stack's job with the same name are removed, "
+            "too."
+        ),
         default=None,
         allowed="a mapping with number, days or both",
         examples=["{number: 10}"],
     )
     node: DnsName | None = setting(
-        about="The only node that has the folder, where nodes share none; the pods are placed there.",
+        about="The only node that has the folder, if nodes share none; the pods run there.",
         default=None,
         allowed="a node's name",
         examples=["worker-1"],
         changing=Outcome.VOLUME_REPLACED,
     )
     shared: bool = setting(
-        about="Say that all nodes see the same folder there, for example a network file system; kind's nodes do; "
-        "before a job starts, one node writes a file into hostPath, and each other node has to see it.",
+        about=(
+            "Whether all nodes see the same folder, for example a network file system; kind's nodes do; before a "
+            "job starts, one node writes a file into hostPath, and every other node must see the file."
+        ),
         default=False,
         examples=["true"],
         changing=Outcome.IN_PLACE,
     )
     prepare: bool | None = setting(
-        about="Set owner, group and mode of the volume's folder; a Job does it as root, except for hostPath on kind; "
-        "without it true for hostPath and class, and false for claim and nfs, whose folders are others'.",
+        about=(
+            "Set owner, group and mode of the volume's folder; a Job does it as root, except for hostPath on kind; "
+            "default: true for hostPath and class, false for claim and nfs, which belong to others."
+        ),
         default=None,
         examples=["false"],
         changing=Outcome.IN_PLACE,
@@ -205,12 +216,12 @@ class StorageConfig(Section):
         changing=Outcome.IN_PLACE,
     )
     group: Natural = setting(
-        about="Group id of the folder; the pods are in it, and in group 0.",
+        about="Group id of the folder; the pods are in this group and in group 0.",
         default=0,
         allowed="a whole number of at least 0",
         examples=[0],
         changing=Outcome.JOB_REPLACED,
-        note="Its run goes on under its id.",
+        note="The run continues with the same id.",
     )
     mode: str = setting(
         about="Permissions of the folder.",

@@ -41,45 +41,45 @@ def _name(value: str) -> str:
 
 
 class SweepConfig(Section):
-    """A search for the options that train best, within a number of trials; `job` is the template of each."""
+    """A search for the best training options, within a number of trials. `job` is the template of each trial."""
 
     model_config = every_key(changing=Outcome.NOTHING)
 
     options: Mapping[str, Any] = setting(
-        about="Keys of job's training, `training.lr` for example, each with the values that are tried.",
+        about="Keys of job's training, for example `training.lr`, each with the values to try.",
         allowed=f"a mapping of keys to {FORMS}",
         examples=["{training.lr: {min: 0.001, max: 0.3, log: true}}"],
-        note="`make sweep` then asks for another name: trials of other options cannot be compared.",
+        note="Then `make sweep` asks for another name, because trials with different options cannot be compared.",
     )
     name: Annotated[str, AfterValidator(_name)] = setting(
-        about="Name of the search: of its study's file, and within the names of its jobs.",
+        about="Name of the search, used in its study's file name and its jobs' names.",
         default="sweep",
         allowed="at most 20 lower-case letters, digits and -, beginning with a letter",
         examples=["sweep"],
     )
     trials: Annotated[Whole, Field(ge=1, le=MOST_TRIALS)] = setting(
-        about="How many trials there are in all.",
+        about="Number of trials in all.",
         default=20,
         allowed=f"a whole number from 1 to {MOST_TRIALS}",
         examples=[20],
     )
     parallel: Annotated[Whole, Field(ge=1, le=100)] = setting(
-        about="How many of them run at once.",
+        about="How many trials run at once.",
         default=1,
         allowed="a whole number from 1 to 100",
         examples=[2],
     )
     objective: Objective = setting(
-        about="What is made as good as it can be: accuracy as high, or loss as low.",
+        about="What the search optimizes: the highest accuracy, or the lowest loss.",
         default=Objective.ACCURACY,
     )
     prune: bool = setting(
-        about="Stop a trial that after an epoch is worse than the median of the others after the same epoch.",
+        about="Stop a trial early if, after an epoch, it is worse than the median of the others after the same epoch.",
         default=True,
         examples=["false"],
     )
     seed: Natural = setting(
-        about="Seed of the proposals.",
+        about="Seed of the search's proposals.",
         default=0,
         allowed="a whole number of at least 0",
         examples=[1],

@@ -20,7 +20,7 @@ LEFT_OUT = ("dataset", "digitsEpochs", "backend")
 _FIELDS = {str(field.alias): field for field in TrainingConfig.model_fields.values()}
 KEYS = tuple(f"{BELOW}{alias}" for alias in _FIELDS if alias not in LEFT_OUT)
 """The keys of a job that a search may vary."""
-FORMS = "a list of numbers, or {min: …, max: …}, with `log: true` where factors count"
+FORMS = "a list of numbers, or {min: …, max: …}, with `log: true` for a logarithmic scale"
 
 
 @dataclass(frozen=True)

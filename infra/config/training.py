@@ -30,7 +30,7 @@ class Dataset(StrEnum):
 
 
 class TrainingConfig(Section):
-    """What is not set stays the trainer's own default."""
+    """Each key that is not set has the trainer's default."""
 
     model_config = every_key(changing=Outcome.JOB_REPLACED, paths=in_command("command", "args"))
 
@@ -41,24 +41,24 @@ class TrainingConfig(Section):
         examples=[1],
     )
     digits_epochs: Count | None = setting(
-        about="Epochs where the data set is auto and comes to digits.",
+        about="Epochs if the data set is auto and the trainer takes the digits.",
         default=None,
         allowed="a whole number of at least 1",
         examples=[12],
     )
     dataset: Dataset | None = setting(
-        about="Data set; auto takes the files in the data folder, and the digits in the image where there are none.",
+        about="Data set; auto takes the files in the data folder, or the digits in the image if it has none.",
         default=None,
         paths=in_container("env"),
     )
     batch_size: Count | None = setting(
-        about="Images of a step in each replica.",
+        about="Images per step in each replica.",
         default=None,
         allowed="a whole number of at least 1",
         examples=[64],
     )
     test_batch_size: Count | None = setting(
-        about="Images of a step when the model is measured.",
+        about="Images per step when the model is evaluated.",
         default=None,
         allowed="a whole number of at least 1",
         examples=[1000],
@@ -71,7 +71,7 @@ class TrainingConfig(Section):
         default=None,
         ge=0,
         lt=1,
-        allowed="a number from 0 up to but not 1",
+        allowed="a number of at least 0, below 1",
         examples=[0.5],
     )
     gamma: float | None = setting(
@@ -83,7 +83,7 @@ class TrainingConfig(Section):
         examples=[0.7],
     )
     seed: Natural | None = setting(
-        about="Seed of weights and order of images.",
+        about="Seed of the weights and of the images' order.",
         default=None,
         allowed="a whole number of at least 0",
         examples=[1],
@@ -95,7 +95,7 @@ class TrainingConfig(Section):
         examples=[10],
     )
     backend: Backend | None = setting(
-        about="What the replicas exchange gradients through; without it nccl with a GPU in each, else gloo.",
+        about="Library with which replicas exchange gradients; default: nccl if each has a GPU, else gloo.",
         default=None,
     )
 

@@ -75,19 +75,19 @@ class EnvSource(Section):
     model_config = every_key(changing=Outcome.JOB_REPLACED, paths=in_container("envFrom"))
 
     secret: DnsName | None = setting(
-        about="A Secret of the namespace, each of whose keys becomes a variable.",
+        about="A Secret of the namespace; each key becomes a variable.",
         default=None,
         allowed="the name of a Secret in the namespace",
         examples=["registry-login"],
     )
     config_map: DnsName | None = setting(
-        about="A ConfigMap of the namespace, each of whose keys becomes a variable.",
+        about="A ConfigMap of the namespace; each key becomes a variable.",
         default=None,
         allowed="the name of a ConfigMap in the namespace",
         examples=["training-settings"],
     )
     prefix: VariableName | None = setting(
-        about="What the variables' names begin with, before the key.",
+        about="Prefix of the variables' names, before the key.",
         default=None,
         allowed="letters, digits, -, _ and ., no digit first",
         examples=["DB_"],

@@ -1,1 +1,1 @@
-"""Stand-ins for Pulumi's own plugins, put on PATH only where those cannot be had."""
+"""Stand-ins for Pulumi's own plugins, put on PATH only if those cannot be downloaded."""

@@ -1,7 +1,7 @@
-"""The border: what the stand-ins carry, what they make without waiting for it, and what needs Pulumi's own plugins.
+"""The border: what the stand-ins support, what they create without a wait, and what needs Pulumi's own plugins.
 
-Carried is what trainstack's program and its examples register, what the Kubernetes programs in Python of Pulumi's own
-examples use, and what the records in tests/ hold. The tables of docs/behaviour.md are made of this module.
+Supported: what trainstack's program and its examples register, what the Kubernetes programs in Python of Pulumi's own
+examples use, and what the records in tests/ hold. This module writes the tables of docs/behaviour.md.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ class Side(StrEnum):
     """On which side of the border something lies."""
 
     CARRIED = "as there"
-    WARNED = "made, not waited for, with a warning"
+    WARNED = "created without a wait, with a warning"
     REFUSED = "refused"
 
 
@@ -34,7 +34,7 @@ TYPES = _sides(
     between=";",
 )
 NOT_AWAITED = {"networking.k8s.io/v1/Ingress", "v1/ReplicationController"}
-"""Kinds, as `apiVersion/Kind`, that the real plugin waits for; those of ours are in awaiting/rules.py."""
+"""Kinds, as `apiVersion/Kind`, that the real plugin waits for; awaiting/rules.py has those that ours waits for."""
 
 ANNOTATIONS = _sides(
     "pulumi.com/autonamed pulumi.com/deletionPropagationPolicy pulumi.com/patchForce pulumi.com/replaceUnready "
@@ -48,7 +48,7 @@ OPTIONS = _sides(
     "alwaysRender enableConfigMapMutable enableSecretMutable enableServerSideApply=false helmReleaseSettings "
     "kubeClientSettings.burst kubeClientSettings.qps renderYamlToDirectory skipUpdateUnreachable strictMode",
 )
-"""Arguments of `kubernetes.Provider`, which are also configuration of the stack, as the engine spells them."""
+"""Arguments of `kubernetes.Provider`, also allowed in the stack's configuration, as the engine spells them."""
 ENVIRONMENT = {
     "PULUMI_K8S_AWAIT_ALL": "true",
     "PULUMI_K8S_ENABLE_CONFIGMAP_MUTABLE": "true",
@@ -56,10 +56,10 @@ ENVIRONMENT = {
     "PULUMI_K8S_ENABLE_SERVER_SIDE_APPLY": "false",
     "PULUMI_K8S_SKIP_UPDATE_UNREACHABLE": "true",
 }
-"""Variables that are refused, and with which value; others stand in for a carried option, or say what is so."""
+"""Refused variables, and with which value; others set a supported option, or say what already holds."""
 LANGUAGE_HOST = _sides(
     "programs in a virtual environment, `toolchain: pip` or `toolchain: uv`, by option or by lock; `pulumi install`; "
-    "`pulumi about` but for its list of packages; dynamic providers",
+    "`pulumi about` except its list of packages; dynamic providers",
     "`toolchain: poetry`, by option or by lock; `typechecker`; `--attach-debugger`; code generation; packing; linking; "
     "components and plugins in Python",
     between=";",
@@ -68,13 +68,13 @@ HOST = "language host"
 
 
 def refusal(what: str, plugin: str = "kubernetes plugin") -> str:
-    """The sentence about something beyond the border."""
-    return f"{what} needs Pulumi's own {plugin}: take pulumi-standins off PATH where that can be downloaded"
+    """The message about something beyond the border."""
+    return f"{what} needs Pulumi's own {plugin}: remove pulumi-standins from PATH if that can be downloaded"
 
 
 def not_awaited(kind: str) -> str:
-    """The warning about an object that is made and not waited for."""
-    return f"{kind} is made and not waited for: waiting for it needs Pulumi's own kubernetes plugin"
+    """The warning about an object that is created without a wait."""
+    return f"{kind} is created without a wait: waiting for it needs Pulumi's own kubernetes plugin"
 
 
 def is_refused_annotation(name: str) -> bool:
@@ -83,7 +83,7 @@ def is_refused_annotation(name: str) -> bool:
 
 
 def refused_type(token: str) -> str:
-    """The refusal of a type token, or of a function's; empty where it is carried."""
+    """The refusal of a type's or function's token; empty if it is supported."""
     module = token.partition(":")[2].partition("/")[0].partition(":")[0]
     return refusal(token) if module in ("helm", "helm.sh", "kustomize", "yaml") else ""
 
@@ -91,7 +91,7 @@ def refused_type(token: str) -> str:
 def refused_options(given: Mapping[str, object]) -> dict[str, str]:
     """The refusals of a provider's options, by name; parts of an option are spelled `option.part`.
 
-    An option that says what is so without it, such as `alwaysRender: false`, is none.
+    An option with its default, such as `alwaysRender: false`, is not refused.
     """
     found = {}
     for name, value in given.items():

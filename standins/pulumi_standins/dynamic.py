@@ -10,5 +10,5 @@ _SCRIPT = Path(__file__).with_name("bin") / "pulumi-resource-pulumi-python"
 
 
 def main() -> None:
-    """Become the shell script that starts the provider with the Python of the program, not with this one."""
+    """Replace this process by the shell script that starts the provider with the program's Python."""
     os.execv("/bin/sh", ["/bin/sh", str(_SCRIPT), *sys.argv[1:]])

@@ -1,8 +1,8 @@
-"""The versions of Pulumi's own plugins that the stand-ins behave like."""
+"""The versions of Pulumi's own plugins that the stand-ins imitate."""
 
 from __future__ import annotations
 
-# `pulumi about` and `pulumi plugin ls` show it; the CLI of this version is the one that the tests run.
+# `pulumi about` and `pulumi plugin ls` show it; the tests run the CLI of this version.
 LANGUAGE_HOST = "3.260.0"
-# The plugin whose state, diffs and waits are reproduced; it goes with the SDK of the same version.
+# The plugin whose state, diffs and waits are reproduced; it belongs to the SDK of the same version.
 KUBERNETES_PLUGIN = "4.30.0"

@@ -1,6 +1,6 @@
 """Pulumi's generated gRPC messages, without the SDK around them.
 
-`import pulumi` costs 0.4 s, of which the plugins need none; the generated modules only import each other.
+`import pulumi` takes 0.4 s, and the plugins do not need it; the generated modules only import each other.
 """
 
 from __future__ import annotations

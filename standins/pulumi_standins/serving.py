@@ -1,4 +1,4 @@
-"""Serve a plugin the way the engine expects: a loopback port printed on the first line of stdout."""
+"""Serve a plugin as the engine expects: on a loopback port, printed in the first line of stdout."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ without_asyncio_grpc()
 import grpc  # noqa: E402
 from google._upb._message import SetAllowOversizeProtos  # type: ignore[import-untyped]  # noqa: E402
 
-# Checkpoints of large stacks pass through single messages; the engine itself uses this limit.
+# A single message may have the checkpoint of a large stack; the engine itself uses this limit.
 MESSAGE_BYTES = 400 * 1024 * 1024
 CHANNEL_OPTIONS = [
     ("grpc.max_receive_message_length", MESSAGE_BYTES),
     ("grpc.max_send_message_length", MESSAGE_BYTES),
 ]
 
-# Otherwise protobuf refuses messages nested deeper than 100, and the schema of a custom resource is.
+# Otherwise protobuf refuses messages nested deeper than 100; a custom resource's schema may be deeper.
 SetAllowOversizeProtos(True)
 
 
 class Servicer(Protocol):
-    """One of the engine's services; what it still has under way ends with `stop`."""
+    """One of the engine's services; `stop` ends its running work."""
 
     def stop(self) -> None: ...
 
@@ -43,12 +43,12 @@ def engine_address(arguments: list[str]) -> str:
 def serve(
     make: Callable[[str], Servicer], register: Callable[[Any, grpc.Server], None], threads: int
 ) -> None:
-    """Serve until told to stop by a signal, or until the engine that started us is gone.
+    """Serve until a signal, or until the engine that started us is gone.
 
     Parameters:
-        make: the servicer, from the engine's address.
-        register: the generated function that adds it to a server.
-        threads: calls handled at once; waiting resources occupy one each, and threads start only when needed.
+        make: makes the servicer from the engine's address.
+        register: the generated function that adds the servicer to a server.
+        threads: calls handled at once; each waiting resource needs one, and threads start only when needed.
     """
     servicer = make(engine_address(sys.argv[1:]))
     server = grpc.server(ThreadPoolExecutor(max_workers=threads), options=CHANNEL_OPTIONS)
@@ -67,5 +67,5 @@ def serve(
     servicer.stop()
     server.stop(grace=1).wait()
     sys.stdout.flush()
-    # A thread may still hang in a system call on an unreachable host; nothing is left to finish.
+    # A thread may still hang in a system call to an unreachable host; no work is left.
     os._exit(0)

@@ -1,4 +1,4 @@
-"""Keep out of a plugin's start what it does not need: engines start plugins several times per command."""
+"""Faster start of a plugin, without imports that it does not need: engines start it several times per command."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 
 
 def without_asyncio_grpc() -> None:
-    """Let `import grpc` skip `grpc.aio`, a sixth of a plugin's start; to be called before it."""
+    """Let `import grpc` skip `grpc.aio`, a sixth of a plugin's start; call this before that import."""
     sys.modules.setdefault("grpc.aio", types.ModuleType("grpc.aio"))
 
 
 def bare_package(name: str) -> None:
-    """Let submodules of a package be imported without what its `__init__` pulls in. Raises ImportError."""
+    """Let submodules of a package be imported without its `__init__` and the imports there. Raises ImportError."""
     if name in sys.modules:
         return
     spec = importlib.util.find_spec(name)
@@ -27,7 +27,7 @@ def bare_package(name: str) -> None:
 
 
 def settle() -> None:
-    """Exempt the loaded modules from garbage collection, and collect less often."""
+    """Exclude the loaded modules from garbage collection, and collect less often."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)

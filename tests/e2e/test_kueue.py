@@ -6,6 +6,7 @@ import copy
 import json
 import time
 from collections.abc import Iterator
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +138,32 @@ def test_the_stack_goes_to_the_other_api_and_back_through_the_queue(clone: Proje
         left = clone.get(WORKLOAD.resource)["items"]
         owners = [owner["kind"] for each in left for owner in each["metadata"]["ownerReferences"]]
         assert owners == [jobs.kind.kind], "the job before has gone, and its Workload with it"
+    clone.stack_file.write_text(before)
+
+
+@pytest.mark.parametrize(("old", "new"), list(permutations(OperatorApi)))
+def test_a_job_that_has_not_ended_holds_no_quota_after_the_change_of_the_api(
+    clone: Project, old: OperatorApi, new: OperatorApi, tmp_path: Path
+) -> None:
+    """The stack's Kueue has to release the Workload, while it stops to handle jobs of that kind."""
+    before = clone.stack_file.read_text()
+    left, log = Jobs(clone, old), tmp_path / "up.log"
+    left.ask(name=left.named("before"), queue=QUEUE, training={"dataset": "digits", "epochs": 1})
+    clone.up()
+    tally.place(clone)
+    name = left.named("left")
+    ask_for(left, [name])
+    with clone.making("up", log=log) as making:
+        until = while_running(making, log)
+        until("it has its pods", lambda: len(left.pods(name)) == REPLICAS)
+    clone.stack_file.write_text(before)
+    jobs = Jobs(clone, new)
+    later = jobs.named("after")
+    jobs.ask(name=later, queue=QUEUE, training={"dataset": "digits", "epochs": 1})
+    assert clone.up()["job"] == f"kubeflow/{later} Succeeded"
+    workloads = clone.get(WORKLOAD.resource)["items"]
+    owners = [owner["kind"] for each in workloads for owner in each["metadata"]["ownerReferences"]]
+    assert owners == [jobs.kind.kind]
     clone.stack_file.write_text(before)
 
 

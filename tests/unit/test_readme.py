@@ -32,7 +32,7 @@ def rows(heading: str) -> list[list[str]]:
 def test_each_starting_point_has_a_command_and_its_time() -> None:
     table = [row for row in rows("Two commands") if len(row) == 4]
     assert [row[0].split(",")[0].split(" with ")[0] for row in table] == [
-        "nothing but Debian",
+        "only Debian",
         "Docker that runs and can pull",
         "a cluster",
         "a cluster",

@@ -1,8 +1,8 @@
 """`python3 bill.py FILE`: the packages of the image that this runs in, as a CycloneDX 1.6 bill of materials (ECMA-424).
 
-Written while the image is built, so that whoever gets the image gets the list. It needs nothing but Python, since the
-image has no library for this; names and versions are those that dpkg and each distribution's own metadata tell. The
-same packages give the same file: it holds no date and no serial number.
+The image's build runs this, so each image contains its list. It needs only Python, because the image has no library for
+this. Names and versions come from dpkg and from each distribution's metadata. The same packages give the same file: it
+has no date and no serial number.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from importlib import metadata
 from pathlib import Path
 from urllib.parse import quote
 
-# Where Debian's packages have their Python modules: these are dpkg's.
+# Debian's packages install their Python modules here; dpkg lists them.
 DEBIAN_S = Path("/usr/lib/python3/dist-packages")
 LISTED = "${db:Status-Abbrev}\t${Package}\t${Version}\t${Architecture}\n"
 
 
 def debian() -> Iterator[dict[str, str]]:
-    """The packages that dpkg calls installed; none on an image without dpkg."""
+    """The installed packages of dpkg; none in an image without dpkg."""
     query = ["dpkg-query", "--show", f"--showformat={LISTED}"]
     try:
         listed = subprocess.run(query, check=True, capture_output=True, text=True).stdout
     except FileNotFoundError:
         return
-    system = platform.freedesktop_os_release()["ID"]  # `debian`, or another that has dpkg
+    system = platform.freedesktop_os_release()["ID"]  # `debian`, or another system with dpkg
     for line in listed.splitlines():
         state, name, version, architecture = line.split("\t")
         if state.strip() == "ii":
@@ -37,7 +37,7 @@ def debian() -> Iterator[dict[str, str]]:
 
 
 def python() -> Iterator[dict[str, str]]:
-    """The Python distributions that are no part of a Debian package."""
+    """The Python distributions that no Debian package contains."""
     for found in metadata.distributions():
         if Path(str(found.locate_file(""))) != DEBIAN_S:
             name = found.metadata["Name"]

@@ -1,5 +1,6 @@
 #!/bin/sh
-# The last step of each image: our files where the published systems have theirs, the digits as IDX files, the bill.
+# The last step of each image: copies our files to the paths of the published systems, writes the digits as IDX files
+# and the bill.
 set -eu
 root=/opt/trainstack
 export PYTHONPATH="$root"
@@ -10,7 +11,7 @@ cp "$root/trainer/scripts/mnist_training.py" /opt/mnist/src/mnist_training.py
 python3 -m trainer data digits "$root/digits.csv" /datasets/digits
 python3 -m trainer data bake "$root/data" /datasets
 rm -r "$root/digits.csv" "$root/data"
-# Debian builds torch without libuv, and torchrun's two kinds of rendezvous ask for it whatever USE_LIBUV says.
+# Debian builds torch without libuv. torchrun's two kinds of rendezvous ask for libuv, and ignore USE_LIBUV.
 rendezvous=/usr/lib/python3/dist-packages/torch/distributed/elastic/rendezvous
 if [ -d "$rendezvous" ]; then
   for file in "$rendezvous/c10d_rendezvous_backend.py" "$rendezvous/static_tcp_rendezvous.py"; do
@@ -18,7 +19,7 @@ if [ -d "$rendezvous" ]; then
     grep -q use_libuv=False "$file"
     python3 -m compileall -q "$file"
   done
-  # The processes of a pod below torchrun ask its store for libuv, too.
+  # The processes that torchrun starts in a pod ask its store for libuv, too.
   file=/usr/lib/python3/dist-packages/torch/distributed/rendezvous.py
   sed -i 's/is_master=False,$/& use_libuv=use_libuv,/' "$file"
   grep -q 'is_master=False, use_libuv=use_libuv,' "$file"
@@ -26,7 +27,7 @@ if [ -d "$rendezvous" ]; then
 fi
 python3 -m compileall -q "$root/trainer"
 
-# What is in this image, for whoever gets it without us.
+# The image's content, for users who have only the image.
 python3 "$root/trainer/image/bill.py" "$root/bill.cdx.json"
 
 # Any user of group 0 may write where the published image lets them.

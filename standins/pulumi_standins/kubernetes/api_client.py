@@ -32,13 +32,13 @@ class Endpoint:
 
 
 class ApiClient:
-    """The verbs on one API server; which kinds it serves is asked once per group and version.
+    """The verbs on one API server; asks once per group and version which kinds it serves.
 
     In every verb `namespace` may be empty for kinds without one, `manager` is the field manager's name, and `dry_run`
     lets the server check and default the request without storing it.
 
     Parameters:
-        transport: sends the requests; it waits for a server that is away.
+        transport: sends the requests; it waits for an unreachable server.
 
     Raises (every verb):
         ApiError: the server refused.
@@ -53,19 +53,19 @@ class ApiClient:
         self._served: dict[tuple[str, str], dict[str, Endpoint]] = {}
 
     def probe(self, *, hurried: bool) -> None:
-        """Ask for the server's version: the first request, which tells whether it can be reached.
+        """Ask for the server's version: the first request, which shows whether the server can be reached.
 
         Parameters:
-            hurried: do not wait for a server that is away.
+            hurried: do not wait for an unreachable server.
 
         Raises:
-            UnreachableError: nothing answers, or something that is no API server.
-            ApiError: the server does not let us in.
+            UnreachableError: nothing answers, or something else than an API server.
+            ApiError: the server refuses our login.
         """
         self.transport.request("GET", "/version", hurried=hurried, wanted="gitVersion")
 
     def endpoint(self, kind: Kind) -> Endpoint:
-        """Where objects of this kind live; raises NoSuchKindError when the server does not serve it."""
+        """The path of objects of this kind; raises NoSuchKindError if the server does not serve it."""
         group_version = (kind.group, kind.version)
         with self._lock:
             served = self._served.get(group_version)
@@ -76,7 +76,7 @@ class ApiClient:
         return served[kind.kind]
 
     def serves(self, kind: Kind) -> bool:
-        """Whether objects of this kind can be made now."""
+        """Whether objects of this kind can be created now."""
         try:
             self.endpoint(kind)
         except NoSuchKindError:
@@ -100,9 +100,9 @@ class ApiClient:
         }
 
     def _check_is_api_server(self, kind: Kind) -> None:
-        """Raise UnreachableError when what says 404 is no API server: an object is gone only when a server says so.
+        """Raise UnreachableError if no API server answered 404: only an API server can say that an object is gone.
 
-        Servers say "404 page not found" about groups that they do not have, and so does any other web server.
+        API servers answer "404 page not found" for unknown groups, and so does any other web server.
         """
         path, wanted = ("/apis", "APIGroupList") if kind.group else ("/api", "APIVersions")
         try:
@@ -130,7 +130,7 @@ class ApiClient:
         return self.transport.request("GET", self.path(kind, namespace, name))
 
     def find(self, kind: Kind, namespace: str, name: str) -> Object | None:
-        """Read one object; None where the server does not have it, or does not know its kind."""
+        """Read one object; None if the server does not have it, or does not know its kind."""
         try:
             return self.get(kind, namespace, name)
         except NoSuchKindError:
@@ -145,7 +145,7 @@ class ApiClient:
         return self.transport.request("GET", self.path(kind, namespace), query=query)
 
     def create(self, obj: Object, *, dry_run: bool = False) -> Object:
-        """POST; raises AmbiguousError where the object may have been made: see posting.py."""
+        """POST; raises AmbiguousError if the object may have been created: see posting.py."""
         path = self.path(kind_of(obj), namespace_of(obj))
         return self.transport.request("POST", path, body=obj, query=_options(dry_run))
 
@@ -169,7 +169,7 @@ class ApiClient:
         return self.transport.request("PATCH", path, body=patch, content_type=content_type, query=query)
 
     def delete(self, kind: Kind, namespace: str, name: str, *, propagation: str) -> Object:
-        """DELETE with a propagation policy; the answer is the object while it is being deleted, else a Status."""
+        """DELETE with a propagation policy; the answer is the object if its deletion takes time, else a Status."""
         path = self.path(kind, namespace, name)
         return self.transport.request("DELETE", path, body={"propagationPolicy": propagation})
 
@@ -179,7 +179,7 @@ class ApiClient:
         return self.transport.stream(self.path(kind, namespace), options, seconds=seconds + 5)
 
     def add_kinds_of(self, crd: Object) -> None:
-        """Use the kinds of an established CRD at once: discovery lists them a second or two later."""
+        """Use the kinds of an established CRD at once: discovery lists them only after a second or two."""
         spec = crd["spec"]
         for version in spec["versions"]:
             if version.get("served"):
@@ -189,7 +189,7 @@ class ApiClient:
                     self._served.setdefault((kind.group, kind.version), {})[kind.kind] = endpoint
 
     def forget(self) -> None:
-        """Drop what discovery has said: a CRD was made or changed."""
+        """Delete cached discovery: a CRD was created or changed."""
         with self._lock:
             self._served.clear()
 

@@ -1,4 +1,4 @@
-"""Check: turn a program's inputs into those that the state keeps and that all other operations get."""
+"""Check: turn a program's inputs into the inputs for the state and for all other operations."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ def check(
     client: ApiClient | None,
     engine: EngineLog,
 ) -> Object:
-    """The checked inputs, with what was secret still secret.
+    """The checked inputs; secret values stay secret.
 
     Parameters:
         olds: the inputs of the last run, empty for a new resource.
-        namespace: for namespaced objects that name none.
-        seed: makes automatic names; the engine sends the same one for preview and update.
+        namespace: for namespaced objects without one.
+        seed: for automatic names; the engine sends the same seed for preview and update.
         autonaming: the engine's proposal and mode, or None.
         client: None while the cluster cannot be reached.
 
     Raises:
         InvalidInputsError: the inputs are wrong for every cluster.
         ValueError: the project forbids automatic names.
-        UnreachableError: the server would have to say whether the kind has namespaces, and is away.
+        UnreachableError: only the server knows whether the kind has namespaces, and it is unreachable.
     """
     if refusal := border.refused_type(type_tokens.type_of(urn)):
         raise InvalidInputsError(refusal)
@@ -79,7 +79,7 @@ def check(
 
 
 def _set_kind(urn: str, inputs: Object, *, is_patch: bool) -> None:
-    """The SDK sends both fields; programs in YAML may leave them to the type."""
+    """Add apiVersion and kind: the SDK sends both; a YAML program may give only the type."""
     declared = type_tokens.kind_of(urn)
     inputs.setdefault("apiVersion", declared.api_version)
     inputs.setdefault("kind", declared.kind.removesuffix("Patch") if is_patch else declared.kind)

@@ -17,21 +17,21 @@ from pulumi_standins.startup import bare_package
 if TYPE_CHECKING:
     import urllib3
 
-# The part before the slash is the field manager of plain creates, as in the real plugin.
+# The part before the slash becomes the field manager of plain creates, as in the real plugin.
 USER_AGENT = f"pulumi-kubernetes/{emulated.KUBERNETES_PLUGIN}"
-# Logins that run something or expire: the client library's loader knows them all.
+# Logins that run a program or expire: the client library's loader supports them all.
 _DYNAMIC = ("exec", "auth-provider", "tokenFile")
 _IN_CLUSTER = "/var/run/secrets/kubernetes.io/serviceaccount/token"
 
 
 class Connection:
-    """The pool of connections and the headers that authenticate them.
+    """The pool of connections and their authentication headers.
 
     Parameters:
         settings: which kubeconfig, context and cluster.
 
     Raises:
-        KubeconfigError: nothing usable is configured.
+        KubeconfigError: no usable configuration.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -48,7 +48,7 @@ class Connection:
         self.pool = _pool(self._configuration)
 
     def headers(self) -> dict[str, str]:
-        """The headers of one request; tokens of exec plugins and token files are read anew when they expire."""
+        """The headers of one request; expired tokens of exec plugins and token files are read again."""
         headers = {"User-Agent": USER_AGENT, "Accept": "application/json"}
         with self._lock:
             found: Mapping[str, Any] = self._configuration.auth_settings()
@@ -83,7 +83,7 @@ def _configuration(config: dict[str, Any], context: dict[str, Any], settings: Se
 
 
 def _file(entry: dict[str, Any], name: str, folder: str) -> str | None:
-    """The path of a certificate or key; contents given in the kubeconfig stay in memory, behind a path."""
+    """The path of a certificate or key; for contents in the kubeconfig, the path of a file in memory."""
     if data := entry.get(f"{name}-data"):
         memory = os.memfd_create(name)
         os.write(memory, base64.b64decode(data))
@@ -92,7 +92,7 @@ def _file(entry: dict[str, Any], name: str, folder: str) -> str | None:
 
 
 def _loaded(config: dict[str, Any], context: dict[str, Any], settings: Settings, folder: str) -> Any:
-    """The configuration as the client library's own loader reads it, which takes a third of a second."""
+    """The configuration from the client library's own loader, which takes a third of a second."""
     from kubernetes.client.configuration import Configuration
     from kubernetes.config import kube_config
     from kubernetes.config.config_exception import ConfigException
@@ -115,7 +115,7 @@ def _loaded(config: dict[str, Any], context: dict[str, Any], settings: Settings,
 def _pool(configuration: Any) -> urllib3.PoolManager:
     from kubernetes.client.rest import RESTClientObject
 
-    # Each resource that waits holds a connection for its watch, and each operation under way one more.
+    # Each waiting resource holds a connection for its watch, and each running operation holds another.
     configuration.connection_pool_maxsize = 64
     pool: urllib3.PoolManager = RESTClientObject(configuration).pool_manager
     return pool

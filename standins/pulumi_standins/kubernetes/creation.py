@@ -12,7 +12,7 @@ from pulumi_standins.kubernetes.posting import post
 from pulumi_standins.kubernetes.session import Session, timeout_of
 from pulumi_standins.kubernetes.values import Object
 
-# Kinds, namespaces and webhooks that the same program makes may need a moment.
+# Kinds, namespaces and webhooks of the same program may need a moment.
 _RETRIES = 6
 _FIRST_PAUSE = 0.5
 _PAUSE_FACTOR = 2.0
@@ -30,7 +30,7 @@ class FieldConflictError(Exception):
 
 
 class CannotPreviewError(Exception):
-    """The server cannot tell yet what the object would become; the preview shows the inputs."""
+    """The server cannot compute the object yet; the preview shows the inputs."""
 
 
 def is_forced(session: Session, inputs: Object, live: Object | None, *, preview: bool) -> bool:
@@ -43,7 +43,7 @@ def is_forced(session: Session, inputs: Object, live: Object | None, *, preview:
 
 
 def preview(session: Session, urn: str, inputs: Object, manager: str) -> Object:
-    """The object as a dry run returns it; raises CannotPreviewError where the server cannot tell."""
+    """The object that a dry run returns; raises CannotPreviewError if the server cannot compute it."""
     kind = kind_of(inputs)
     if type_tokens.is_patch(urn, kind.kind) or not session.client.serves(kind):
         raise CannotPreviewError
@@ -52,10 +52,10 @@ def preview(session: Session, urn: str, inputs: Object, manager: str) -> Object:
             return session.client.create(inputs, dry_run=True)
         return apply(session, inputs, manager, force=True, preview=True)
     except ApiError as error:
-        # An object that is replaced is there still, and the server does not let its fields change.
+        # The object that will be replaced still exists, and the server refuses changes of its fields.
         if session.settings.upsert and error.code == 422 and "field is immutable" in str(error):
             raise CannotPreviewError from error
-        # An existing object of that name is replaced before ours is made, or adopted by an alias.
+        # An existing object of that name is deleted before ours is created, or adopted by an alias.
         if error.already_exists:
             session.engine.status(urn, f"Retry #0; creation failed: {error}")
             raise CannotPreviewError from error
@@ -69,13 +69,13 @@ def create(session: Session, urn: str, inputs: Object, manager: str, requested_t
 
     Parameters:
         inputs: the plain inputs.
-        manager: the field manager of what is applied: Patch resources, and what may be there already.
-        requested_timeout: seconds, from the resource's options; 0 for the annotation's or the kind's own.
+        manager: the field manager of applied objects: Patch resources, and objects that may exist already.
+        requested_timeout: seconds, from the resource's options; 0 for the annotation's or the kind's default.
 
     Raises:
         NotReadyError: it was created, but did not become ready.
         ApiError, FieldConflictError, NoSuchKindError, UnreachableError: it was not created.
-        UnconfirmedError: it was sent, and nobody knows whether it was created.
+        UnconfirmedError: it was sent, and its creation is unknown.
         CancelledError: the user asked to stop.
     """
     awaiting.check_annotations(inputs)
@@ -87,7 +87,7 @@ def create(session: Session, urn: str, inputs: Object, manager: str, requested_t
     except NotReadyError:
         raise
     except Exception as error:
-        # Whatever ends the wait: the object is there, so the state has to have it.
+        # After any end of the wait: the object exists, so the state must have it.
         raise NotReadyError(f"cannot wait for '{name_of(live)}': {error}", [], live) from error
     if is_crd(live):
         session.client.add_kinds_of(live)
@@ -102,7 +102,7 @@ def _send(session: Session, urn: str, inputs: Object, manager: str) -> Object:
 
 
 def apply(session: Session, inputs: Object, manager: str, *, force: bool, preview: bool) -> Object:
-    """Apply as the manager; raises FieldConflictError where another one owns a field."""
+    """Apply as the manager; raises FieldConflictError if another manager owns a field."""
     try:
         return session.client.apply(inputs, manager=manager, force=force, dry_run=preview)
     except ApiError as error:

@@ -21,7 +21,7 @@ from pulumi_standins.kubernetes.state import State
 from pulumi_standins.kubernetes.values import Object
 
 _SECONDS = 600.0
-# Kinds for which skipAwait also skips waiting for the end; for all others it never did.
+# Kinds for which skipAwait also skips the wait for the deletion; for others it does not.
 _SKIPPABLE = {
     ("", "Namespace"),
     ("", "Pod"),
@@ -34,7 +34,7 @@ _SKIPPABLE = {
 
 
 class RequiredFieldError(Exception):
-    """A Patch cannot be deleted while the object needs a field of it."""
+    """A Patch cannot be deleted while the object needs a field of the Patch."""
 
     def __init__(self, field: str) -> None:
         super().__init__(
@@ -45,16 +45,16 @@ class RequiredFieldError(Exception):
 
 
 def delete(session: Session, urn: str, state: State, identifier_name: str, requested_timeout: float) -> None:
-    """Delete the object and wait until it is gone; one that is not there is no error.
+    """Delete the object and wait until it is gone; a missing object is no error.
 
     Parameters:
         identifier_name: the name in the resource's id.
-        requested_timeout: seconds, from the resource's options; 0 for the annotation's or the kind's own.
+        requested_timeout: seconds, from the resource's options; 0 for the annotation's or the kind's default.
 
     Raises:
-        NotReadyError: it did not go in time, or the user asked to stop; the finalizers that hold it are named.
+        NotReadyError: it still exists at the time-out, or the user asked to stop; the error names its finalizers.
         UnreachableError: the server has been away for longer than our patience.
-        RequiredFieldError: a Patch owns a field that the object cannot be without.
+        RequiredFieldError: a Patch owns a field that the object needs.
     """
     kind = kind_of(state.live)
     if state.is_unconfirmed and posting.confirm(session, state) is None:
@@ -116,7 +116,7 @@ def _wait(session: Session, urn: str, deleting: Object, seconds: float) -> None:
     try:
         wait(session, urn, Rule(judge, until_gone=True), deleting, seconds)
     except NotReadyError as problem:
-        # Whether it counts as gone then, the provider's options say.
+        # The provider's options say whether it then counts as gone.
         if isinstance(problem.__cause__, UnreachableError):
             raise problem.__cause__ from problem
         raise
@@ -143,4 +143,4 @@ def _deletion_status(obj: Object) -> str:
 def _finalizer_findings(obj: Object) -> list[str]:
     held = list(nested(obj, "metadata", "finalizers", default=[]) or [])
     held += [f"{name} (namespace)" for name in nested(obj, "spec", "finalizers", default=[]) or []]
-    return [f"finalizer {name} is still set: what it belongs to has to remove it" for name in held]
+    return [f"finalizer {name} is still set: the controller that set it must remove it" for name in held]

@@ -23,7 +23,7 @@ class Change(StrEnum):
 
 @dataclass(frozen=True)
 class Difference:
-    """One changed property. `value` is the new one, None for deletions and unknowns."""
+    """One changed property. `value` is the new value, None for deletions and unknowns."""
 
     path: tuple[Step, ...]
     change: Change
@@ -31,7 +31,7 @@ class Difference:
 
     @property
     def property_path(self) -> str:
-        """The path as Pulumi spells it: `spec.containers[0].image`, `metadata.labels["a.b/c"]`."""
+        """The path in Pulumi's spelling: `spec.containers[0].image`, `metadata.labels["a.b/c"]`."""
         text = ""
         for step in self.path:
             if isinstance(step, int):
@@ -73,7 +73,7 @@ def _are_numbers(*values: Any) -> bool:
 
 
 def touches(difference: Difference, path: Sequence[str]) -> bool:
-    """Whether the change is at, below or around a path, in which `*` stands for list elements."""
+    """Whether the change is at, below or above a path; in the path, `*` stands for each list element."""
     value: Any = difference.value
     for depth, wanted in enumerate(path):
         if depth < len(difference.path):

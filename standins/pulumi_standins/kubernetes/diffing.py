@@ -1,4 +1,4 @@
-"""What an update would change, and whether it has to replace the object."""
+"""What an update changes, and whether it must replace the object."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from pulumi_standins.kubernetes.values import Object
 
 @dataclass
 class Diff:
-    """What changes.
+    """The changes of an update.
 
     Parameters:
         changes: the kind of change, by property path.
         replaces: the property paths whose change replaces the object.
-        deletes_first: whether the old object has to be deleted before the new one is created.
+        deletes_first: whether the old object must be deleted before the new one is created.
     """
 
     changes: dict[str, Change] = field(default_factory=dict)
@@ -39,9 +39,9 @@ class Diff:
 
 
 def diff(urn: str, old: State, news: Object, *, ignored: list[str], is_namespaced: bool) -> Diff:
-    """Compare the plain new inputs with the last live object, reduced to what the old inputs set.
+    """Compare the plain new inputs with the last live object, reduced to the fields of the old inputs.
 
-    So changes made behind our back to what the program sets show, after a refresh, and defaults do not.
+    So after a refresh, others' changes of the program's fields are shown, but defaults are not.
     """
     old_inputs = normalise(old.inputs)
     news = normalise(news)
@@ -57,20 +57,20 @@ def diff(urn: str, old: State, news: Object, *, ignored: list[str], is_namespace
     for difference in compare(before, news):
         if any(propertypath.covers(pattern, difference.path) for pattern in patterns):
             continue
-        # Servers answer an empty list of a built-in kind with null, which states do not keep.
+        # Servers return an empty list of a built-in kind as null, which states do not keep.
         if difference.change is Change.ADD and difference.value == [] and type_tokens.is_known(kind_of(news)):
             continue
         key = difference.property_path
         found.changes[key] = difference.change
         if _replaces(difference, paths):
             found.replaces.append(key)
-    # Also where we would only update: `replaceOnChanges` may turn that into a replacement, and we do not see it.
+    # Also for an update: `replaceOnChanges` may make it a replacement, and we do not see that option.
     found.deletes_first = bool(found.changes) and must_delete_first(old.live, news)
     return found
 
 
 def _align(before: Object, live: Object, news: Object, *, is_namespaced: bool) -> None:
-    """Make equal what both sides may leave out: namespace, type and, where the program says none, the name."""
+    """Fill in what either side may leave out: namespace, type and, if the program gives none, the name."""
     for side in (before, news):
         if not is_namespaced:
             remove(side, "metadata", "namespace")
@@ -91,7 +91,7 @@ def _replaces(difference: Difference, paths: list[replacements.Path]) -> bool:
 
 
 def must_delete_first(live: Object, news: Object) -> bool:
-    """Whether old and new object have the same name, given by the program, so that they cannot exist together."""
+    """Whether the program gives old and new object the same name, so that they cannot exist together."""
     return (
         bool(name_of(news))
         and not naming.is_autonamed(news)
@@ -101,7 +101,7 @@ def must_delete_first(live: Object, news: Object) -> bool:
 
 
 def must_replace_unready(session: Session, urn: str, old: State, news: Object) -> bool:
-    """Whether to replace a Job that is not complete, because its annotation `replaceUnready` says so."""
+    """Whether to replace an incomplete Job, because its annotation `replaceUnready` says so."""
     if not is_annotated(news, REPLACE_UNREADY):
         return False
     if news.get("kind") != "Job":

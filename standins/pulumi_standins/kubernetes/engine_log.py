@@ -1,4 +1,4 @@
-"""Messages for the user while a resource is worked on."""
+"""Messages for the user during an operation on a resource."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class EngineLog:
     """The log of the Pulumi engine that started us.
 
     Parameters:
-        address: host and port of the engine; without one, nothing is said until `attach`.
+        address: host and port of the engine; without one, nothing is sent until `attach`.
     """
 
     def __init__(self, address: str) -> None:
@@ -23,7 +23,7 @@ class EngineLog:
         self.attach(address)
 
     def attach(self, address: str) -> None:
-        """Talk to the engine at this address; without one, say nothing."""
+        """Send to the engine at this address; without one, send nothing."""
         if address:
             channel = grpc.insecure_channel(address, options=serving.CHANNEL_OPTIONS)
             self._stub = protocol.engine_pb2_grpc.EngineStub(channel)
@@ -33,7 +33,7 @@ class EngineLog:
         self._send(urn, message, warning=warning, ephemeral=False)
 
     def status(self, urn: str, message: str, *, warning: bool = False) -> None:
-        """A line that the next one replaces; an empty one clears it, and is not sent where none is shown."""
+        """A line that the next one replaces; an empty line clears it, and is sent only if a line is shown."""
         if message:
             self._said.add(urn)
         elif urn not in self._said:
@@ -49,6 +49,6 @@ class EngineLog:
         request = protocol.engine_pb2.LogRequest(
             severity=severity, message=message, urn=urn, ephemeral=ephemeral
         )
-        # It has to arrive before our answer to the call: the engine may end us after that.
+        # It must arrive before our answer to the call: the engine may end us after that.
         with suppress(grpc.RpcError):
             self._stub.Log(request, timeout=10)

@@ -30,12 +30,12 @@ class ApiError(Exception):
 
     @property
     def is_missing(self) -> bool:
-        """The API server itself says that the object, or its namespace, is not there; a proxy's 404 does not count."""
+        """The API server itself says that the object, or its namespace, does not exist. A proxy's 404 is not it."""
         return self.code == 404 and self.reason == "NotFound"
 
     @property
     def is_missing_namespace(self) -> bool:
-        """The namespace that the object should be in is not there."""
+        """The object's namespace does not exist."""
         return self.code == 404 and self.details.get("kind") == "namespaces"
 
     @property
@@ -50,12 +50,12 @@ class ApiError(Exception):
 
     @property
     def is_lost_race(self) -> bool:
-        """The object changed meanwhile: 409, or 422 by a JSON patch's own test. Others of these codes have causes."""
+        """The object changed meanwhile: 409, or 422 from a JSON patch's `test`. With causes it is something else."""
         return self.code in (409, 422) and not self.causes
 
     @property
     def is_forbidden(self) -> bool:
-        """We may not do this."""
+        """The user has no right to do this."""
         return self.code == 403
 
 
@@ -71,7 +71,7 @@ class UnreachableError(Exception):
 
 
 class AmbiguousError(UnreachableError):
-    """The server may have done what was asked: the connection broke after the request was sent, or a proxy answered.
+    """The server may have done the request: the connection broke after it was sent, or a proxy answered.
 
     Parameters:
         refusal: what the server or the proxy answered, if anything.
@@ -83,7 +83,7 @@ class AmbiguousError(UnreachableError):
 
 
 class UnconfirmedError(UnreachableError):
-    """An object was sent, and the server went away, or the user stopped, before its creation could be seen.
+    """An object was sent, but its creation is unknown: the server became unreachable, or the user stopped.
 
     Parameters:
         sent: the object, with its name.
@@ -102,7 +102,7 @@ class CancelledError(Exception):
 
 
 class NotReadyError(Exception):
-    """The object exists and is not ready.
+    """The object exists but is not ready.
 
     Parameters:
         summary: one line for the error itself.

@@ -1,4 +1,4 @@
-"""How a request can fail before the API server has decided on it, and what may have happened by then."""
+"""How a request can fail before the API server decides on it, and whether the server may have done it."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ class Outcome(StrEnum):
     """What a failure says about the request."""
 
     NOT_DONE = "not done"
-    """The server never got it, or refused to start on it: it may be sent again whatever it asks for."""
+    """The server never got it, or refused to start it: every request may be sent again."""
     UNKNOWN = "unknown"
-    """The server may have done it: only what may happen twice may be sent again without a look."""
+    """The server may have done it: only a request that may happen twice may be sent again without a check."""
     HOPELESS = "hopeless"
-    """It fails in the same way however often it is sent."""
+    """It fails in the same way each time."""
 
 
 class Cause(StrEnum):
-    """Who has to recover before the request can succeed; decides how long it is worth waiting."""
+    """Which side must recover before the request can succeed; decides how long to wait."""
 
     AWAY = "away"
-    """The server: it restarts, or the way to it is broken."""
+    """The server: it restarts, or the connection is broken."""
     BUSY = "busy"
-    """The server, which is there and asks for patience."""
+    """The server, which answers and asks us to wait."""
     ERROR = "error"
     """Something behind the server: its store, a webhook."""
 
@@ -47,7 +47,7 @@ class Failure:
 
     Parameters:
         reason: for the user.
-        refusal: the server's own words, where it has answered.
+        refusal: the server's own words, if it answered.
         retry_after: seconds that the server asks for, or 0.
     """
 
@@ -61,7 +61,7 @@ class Failure:
 NO_API_SERVER = "something that is no Kubernetes API server answers"
 LOG_IN = "mostly a proxy that asks for a login: log in there, or correct `server` in the kubeconfig"
 
-# Statuses that pass. A proxy answers 502, 503 and 504 for a server that it has passed the request on to.
+# Temporary statuses. A proxy answers 502, 503 and 504 for a server that may have got the request.
 _PASSING = {
     429: (Outcome.NOT_DONE, Cause.BUSY),
     500: (Outcome.UNKNOWN, Cause.ERROR),
@@ -74,12 +74,12 @@ _PASSING = {
 def of_answer(
     status: int, answer: object, retry_after: str | None, is_starting: bool = False
 ) -> Failure | None:
-    """The failure that an HTTP status means; None for answers that are final, good or bad.
+    """The failure that an HTTP status means; None for final answers, good or bad.
 
     Parameters:
         answer: the body.
         retry_after: the header Retry-After, in seconds.
-        is_starting: whether the server refuses everybody, whatever they ask for.
+        is_starting: whether the server refuses all requests of all users.
     """
     if 300 <= status < 400:
         return Failure(Outcome.HOPELESS, Cause.AWAY, f"{NO_API_SERVER} {status}, {LOG_IN}")
@@ -100,13 +100,13 @@ def of_error(error: HTTPError) -> Failure:
         cause = cause.original_error
     if isinstance(cause, LocationValueError) or _is_bad_certificate(cause):
         return Failure(Outcome.HOPELESS, Cause.AWAY, str(cause))
-    # A refused connection, an unknown name, a time-out before there was a connection: nothing was sent.
+    # A refused connection, an unknown name, a time-out before the connection: nothing was sent.
     is_unsent = isinstance(cause, NewConnectionError | ConnectTimeoutError)
     return Failure(Outcome.NOT_DONE if is_unsent else Outcome.UNKNOWN, Cause.AWAY, str(cause))
 
 
 def _is_bad_certificate(cause: BaseException) -> bool:
-    """A server with another certificate than the kubeconfig's is a different server: nobody waits for it."""
+    """A server with another certificate than the kubeconfig's is a different server: we do not wait for it."""
     return isinstance(cause, SSLError) and any(
         isinstance(argument, ssl.SSLCertVerificationError) for argument in cause.args
     )

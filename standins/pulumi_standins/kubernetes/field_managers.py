@@ -1,4 +1,4 @@
-"""Field managers: who owns which field of an object, by its metadata.managedFields."""
+"""Field managers: the owners of an object's fields, by its metadata.managedFields."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pulumi_standins.kubernetes.races import write_to_latest
 from pulumi_standins.kubernetes.values import Object
 
 # Earlier owners whose fields an update takes over: kubectl apply, plain creates of the real plugin and of ours.
-# Matched by the start of the name, as the real plugin does.
+# Matched by the start of the name, as in the real plugin.
 _PREDECESSORS = (
     ("kubectl", "Apply"),
     ("kubectl", "Update"),
@@ -28,7 +28,7 @@ def managed_fields(obj: Object) -> list[Object]:
 
 
 def was_created_by_us(live: Object) -> bool:
-    """Whether fields still belong to the plain create of this plugin or the real one."""
+    """Whether a plain create of this plugin or the real one still owns fields."""
     return any(
         entry.get("operation") == "Update" and entry.get("manager") in _OWN_UPDATES
         for entry in managed_fields(live)
@@ -36,7 +36,7 @@ def was_created_by_us(live: Object) -> bool:
 
 
 def take_over(client: ApiClient, live: Object, manager: str) -> Object:
-    """Give the fields of earlier managers to ours, so that a field goes when the program drops it; returns the object.
+    """Give earlier managers' fields to ours, so that removing a field in the program deletes it; returns the object.
 
     Raises:
         ApiError: the server refused.
@@ -50,7 +50,7 @@ def take_over(client: ApiClient, live: Object, manager: str) -> Object:
 
 
 def _taken_over(entries: list[Object], manager: str) -> list[Object] | None:
-    """The entries with those of predecessors merged into the manager's; None where there are no predecessors."""
+    """The entries, with predecessors' entries merged into the manager's; None without predecessors."""
     ours = next(
         (copy.deepcopy(e) for e in entries if e.get("manager") == manager and e.get("operation") == "Apply"),
         None,
@@ -72,13 +72,13 @@ def _taken_over(entries: list[Object], manager: str) -> list[Object] | None:
 
 
 def relinquish(client: ApiClient, live: Object, manager: str) -> None:
-    """Give up all fields of a manager; fields that nobody else owns go with it."""
+    """Give up all fields of a manager; fields without another owner are deleted."""
     bare = {
         "apiVersion": live["apiVersion"],
         "kind": live["kind"],
         "metadata": {key: value for key, value in live["metadata"].items() if key in ("name", "namespace")},
     }
-    # Applying nothing to what is gone would create it.
+    # Applying nothing to a deleted object would create it.
     client.get(kind_of(live), namespace_of(live), name_of(live))
     client.apply(bare, manager=manager, force=False)
 
@@ -109,7 +109,7 @@ def _write(client: ApiClient, live: Object, entries: list[Object]) -> Object:
 
 
 def ignorable(ignored: list[str]) -> list[list[str]]:
-    """The paths, as steps from map to map; those into lists and with wildcards are left out."""
+    """The paths, as steps from map to map; paths into lists or with wildcards are left out."""
     paths = [parse(text) for text in ignored]
     return [
         [str(step) for step in path]
@@ -119,12 +119,12 @@ def ignorable(ignored: list[str]) -> list[list[str]]:
 
 
 def keep_ignored(inputs: Object, live: Object, manager: str, ignored: list[str]) -> None:
-    """Change inputs so that applying them leaves ignored fields as they are.
+    """Change inputs so that applying them does not change ignored fields.
 
-    Fields of other managers are taken out of the inputs; our own get their live value.
+    Fields of other managers are removed from the inputs; our own fields get their live value.
 
     Parameters:
-        ignored: property paths, as in `ignoreChanges`; those into lists have no effect.
+        ignored: property paths, as in `ignoreChanges`; paths into lists have no effect.
     """
     ours: list[Object] = []
     theirs: list[Object] = []

@@ -1,4 +1,4 @@
-"""Follow one object or a collection through a watch that survives breaks."""
+"""Follow one object or a collection through a watch that survives broken connections."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pulumi_standins.kubernetes.objects import Kind, nested
 from pulumi_standins.kubernetes.streams import Stream
 from pulumi_standins.kubernetes.values import Object
 
-# Servers close watches after some minutes anyway; ours are renewed before.
+# Servers close watches after some minutes; we renew ours earlier.
 _LONGEST_WATCH = 240.0
-# Between watches: more after each one that ends early and without an event.
+# Between watches: longer after each watch that ends early without an event.
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 5.0
 
@@ -34,18 +34,18 @@ def follow(
     fields: str = "",
     on_stream: Callable[[Stream], None] | None = None,
 ) -> Iterator[Event]:
-    """Yield what happens to the selected objects until the deadline.
+    """Yield the events of the selected objects until the deadline.
 
     Parameters:
         until: a point of `time.monotonic`.
-        name: only this object; where it is missing from the start, it is yielded as DELETED, empty.
+        name: only this object; if it is missing from the start, an empty DELETED event is yielded.
         since: the resource version to start after; without one, all objects are yielded as ADDED first.
         fields: a field selector, for a part of the collection.
-        on_stream: told of each watch opened, for who wants to close it from outside.
+        on_stream: called with each opened watch, so that others can close it.
 
     Raises:
         CancelledError: the user asked to stop.
-        ApiError: the server does not let us look.
+        ApiError: the server refuses the watch.
         UnreachableError: the server has been away for longer than our patience.
     """
     version = since
@@ -78,7 +78,7 @@ def follow(
             for event in stream:
                 obj = event.get("object") or {}
                 if event.get("type") == "ERROR":
-                    # Mostly 410: our version is too old. Starting over finds out about everything else.
+                    # Mostly 410: our version is too old. A new start finds every other cause.
                     version = ""
                     break
                 is_idle = False
@@ -92,7 +92,7 @@ def follow(
         finally:
             if stream is not None:
                 stream.close()
-        # A server or proxy that ends every watch at once must not be asked without end.
+        # If a server or proxy ends every watch at once, do not ask for ever.
         is_early = time.monotonic() - began < _LONGEST_PAUSE
         pause = min(pause * 2, _LONGEST_PAUSE) if is_idle and is_early else _FIRST_PAUSE
         cancelled.wait(min(pause, max(0.0, until - time.monotonic())))

@@ -15,13 +15,14 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class KubeconfigError(Exception):
-    """The kubeconfig cannot be read or names something it does not have."""
+    """The kubeconfig cannot be read, or refers to a missing entry."""
 
 
 def parse(text_or_path: str) -> tuple[dict[str, Any], str]:
-    """The kubeconfig and the folder that its relative paths count from.
+    """The kubeconfig and the base folder of its relative paths.
 
-    Contents are told from paths by their being a map; a leading `~` is the home folder. Raises KubeconfigError.
+    Several lines, or a text that begins with `{`, are contents; other texts are paths, and a leading `~` is the home
+    folder. Raises KubeconfigError.
     """
     folder = os.getcwd()
     text = text_or_path
@@ -46,7 +47,7 @@ def _parsed(text: str) -> dict[str, Any]:
 
 
 def default_kubeconfig() -> tuple[dict[str, Any], str]:
-    """The kubeconfig that kubectl would use: $KUBECONFIG, whose files are merged, else ~/.kube/config."""
+    """The kubeconfig that kubectl would use: $KUBECONFIG's files, merged, else ~/.kube/config."""
     named = [part for part in os.environ.get("KUBECONFIG", "").split(os.pathsep) if part]
     paths = [Path(part) for part in named] or [Path.home() / ".kube" / "config"]
     merged: dict[str, Any] = {}
@@ -84,7 +85,7 @@ def _entry(config: dict[str, Any], section: str, name: str) -> dict[str, Any] | 
 
 
 def current_context(config: dict[str, Any], settings: Settings) -> dict[str, Any]:
-    """The context in use, with the overrides applied; raises KubeconfigError when it is not there."""
+    """The context in use, with the overrides applied; raises KubeconfigError if it is missing."""
     name = settings.context or config.get("current-context") or ""
     context = _entry(config, "contexts", name)
     if context is None:
@@ -95,7 +96,7 @@ def current_context(config: dict[str, Any], settings: Settings) -> dict[str, Any
 
 
 def active_cluster(config: dict[str, Any], *, context: str, cluster: str) -> dict[str, Any] | None:
-    """The cluster that a provider with these arguments talks to; an empty one when nothing is configured."""
+    """The cluster of a provider with these arguments; an empty one if nothing is configured."""
     if not config.get("clusters"):
         return {}
     active = _entry(config, "contexts", context or config.get("current-context") or "")
@@ -105,7 +106,7 @@ def active_cluster(config: dict[str, Any], *, context: str, cluster: str) -> dic
 
 
 def cluster(config: dict[str, Any], context: dict[str, Any]) -> dict[str, Any]:
-    """The context's cluster; raises KubeconfigError when it is not there."""
+    """The context's cluster; raises KubeconfigError if it is missing."""
     found = _entry(config, "clusters", context.get("cluster", ""))
     if found is None:
         raise KubeconfigError(f'cluster "{context.get("cluster", "")}" does not exist')
@@ -113,7 +114,7 @@ def cluster(config: dict[str, Any], context: dict[str, Any]) -> dict[str, Any]:
 
 
 def user(config: dict[str, Any], context: dict[str, Any]) -> dict[str, Any]:
-    """The context's user, empty when it names none; raises KubeconfigError when it is not there."""
+    """The context's user, empty if the context names none; raises KubeconfigError if it is missing."""
     name = context.get("user", "")
     found = _entry(config, "users", name)
     if found is None and name:

@@ -14,7 +14,7 @@ _DISABLE = 2
 
 
 def is_given(inputs: Object) -> bool:
-    """Whether the program decides on the name, if only as an unknown or a generateName."""
+    """Whether the program sets the name, also by an unknown or a generateName."""
     metadata = inputs.get("metadata")
     if isinstance(metadata, Unknown):
         return True
@@ -22,12 +22,12 @@ def is_given(inputs: Object) -> bool:
 
 
 def is_autonamed(obj: Object) -> bool:
-    """Whether the name was made here."""
+    """Whether this module made the name."""
     return is_annotated(obj, AUTONAMED)
 
 
 def assign_name(inputs: Object, *, resource: str, seed: bytes, options: Any) -> None:
-    """Name a new object after its resource, with 8 hex digits; the engine's own proposal goes first.
+    """Name a new object after its resource, with 8 hex digits; the engine's proposal has priority.
 
     The engine sends the same seed for preview and update of a plan, so both see the same name.
 
@@ -46,7 +46,7 @@ def assign_name(inputs: Object, *, resource: str, seed: bytes, options: Any) -> 
 
 
 def adopt_name(inputs: Object, old: Object) -> None:
-    """Keep the name that was made for this resource before."""
+    """Keep this resource's earlier automatic name."""
     if not is_given(inputs) and is_autonamed(old):
         _set_autoname(inputs, name_of(old))
 

@@ -1,4 +1,4 @@
-"""Bring inputs into the form that the state keeps, so that equal meanings compare equal."""
+"""Bring inputs into the form of the state, so that equal meanings compare equal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pulumi_standins.kubernetes import type_tokens, typed_client
 from pulumi_standins.kubernetes.objects import is_crd, kind_of, nested, remove
 from pulumi_standins.kubernetes.values import Object, has_unknown
 
-# ObjectMeta's read-only fields; manifests copied from a cluster carry them.
+# ObjectMeta's read-only fields; manifests copied from a cluster have them.
 _READ_ONLY = (
     "creationTimestamp",
     "deletionGracePeriodSeconds",
@@ -42,7 +42,7 @@ def normalise(obj: Object) -> Object:
 
 
 def _fold_texts(obj: Object) -> None:
-    """Fold stringData into data, as the server does: it wins over data of the same key."""
+    """Move stringData into data, as the server does: it replaces data of the same key."""
     texts: Any = obj.get("stringData")
     data = obj.get("data")
     if isinstance(texts, dict) and texts:
@@ -56,7 +56,7 @@ def _fold_texts(obj: Object) -> None:
 
 
 def _reencoded(text: Any) -> Any:
-    """Base64 as the server prints it: without the line breaks that encoders insert."""
+    """Base64 as the server prints it: without line breaks."""
     try:
         return base64.b64encode(base64.b64decode("".join(text.split()), validate=True)).decode()
     except (AttributeError, binascii.Error, ValueError):

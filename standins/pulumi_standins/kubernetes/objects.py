@@ -28,7 +28,7 @@ class Kind:
 
     @property
     def api_version(self) -> str:
-        """As objects spell it: `v1`, `apps/v1`."""
+        """The spelling in objects: `v1`, `apps/v1`."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def __str__(self) -> str:
@@ -36,13 +36,13 @@ class Kind:
 
 
 def kind_of(obj: Object) -> Kind:
-    """The kind an object says it is."""
+    """The object's own kind."""
     group, _, version = str(obj.get("apiVersion", "")).rpartition("/")
     return Kind("" if group == "core" else group, version, str(obj.get("kind", "")))
 
 
 def nested(obj: Any, *path: str, default: Any = None) -> Any:
-    """The value at a path of keys, or the default where any step is missing or no map."""
+    """The value at a path of keys, or the default if a step is missing or is no map."""
     for key in path:
         if not isinstance(obj, dict) or key not in obj:
             return default
@@ -51,14 +51,14 @@ def nested(obj: Any, *path: str, default: Any = None) -> Any:
 
 
 def remove(obj: Any, *path: str) -> None:
-    """Drop the value at a path of keys, where there is one."""
+    """Remove the value at a path of keys, if any."""
     parent = nested(obj, *path[:-1])
     if isinstance(parent, dict):
         parent.pop(path[-1], None)
 
 
 def assign(obj: Object, value: Any, *path: str) -> None:
-    """Set the value at a path of keys, making maps on the way; an unknown on the way is left alone."""
+    """Set the value at a path of keys, and create maps on the way; an unknown on the way stays."""
     for key in path[:-1]:
         step = obj.setdefault(key, {})
         if not isinstance(step, dict):
@@ -91,7 +91,7 @@ def is_annotated(obj: Object, key: str) -> bool:
 
 
 def identifier(obj: Object) -> str:
-    """The resource id in the state: `namespace/name`, or `name` for what has no namespace."""
+    """The resource id in the state: `namespace/name`, or `name` without a namespace."""
     namespace = namespace_of(obj)
     return f"{namespace}/{name_of(obj)}" if namespace else name_of(obj)
 

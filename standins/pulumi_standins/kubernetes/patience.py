@@ -1,4 +1,4 @@
-"""Waiting for an API server that is away: one clock for all requests of a provider."""
+"""Waiting for an unreachable API server: one clock for all requests of a provider."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from pulumi_standins.kubernetes.errors import CancelledError
 
 _FIRST_PAUSE = 0.25
 _LONGEST_PAUSE = 3.0
-# A connection that broke is no news when the next one works.
+# A broken connection is not reported if the next one works.
 _SAID_AFTER = 1.5
 
 
 def pause_before(attempt: int) -> float:
-    """Seconds before the next attempt, growing with their number; scattered, so that clients spread."""
+    """Seconds before the next attempt: more after each attempt, and random, so that clients spread."""
     seconds: float = min(_FIRST_PAUSE * 2 ** min(attempt, 10), _LONGEST_PAUSE)
     return seconds * random.uniform(0.75, 1.25)
 
 
 class Patience:
-    """How long requests wait for a server that is away.
+    """How long requests wait for an unreachable server.
 
-    The time counts from the first failure of any request until some request is answered, so that 30 objects wait
-    for an outage together and not one after another.
+    The time counts from the first failure of any request until a request is answered, so that 30 objects wait for an
+    outage together and not one after another.
 
     Parameters:
         seconds: from the first failure until requests give up; 0 gives up at once.
         cancelled: set when the user asks to stop.
-        say: takes what to tell the user: once that the server is away, once that it is back.
+        say: called with messages for the user: one that the server is away, one that it is back.
     """
 
     def __init__(self, seconds: float, cancelled: threading.Event, say: Callable[[str], None]) -> None:
@@ -42,7 +42,7 @@ class Patience:
         self._was_said = False
 
     def answered(self) -> None:
-        """The server is there."""
+        """The server answers."""
         if self._away_since is None:
             return
         with self._lock:
@@ -52,7 +52,7 @@ class Patience:
             self._say(f"the API server answers again after {time.monotonic() - since:.0f} s")
 
     def wait_until_back(self, attempt: int, reason: str) -> bool:
-        """Pause before the next attempt; false when the server has been away for too long.
+        """Pause before the next attempt; false if the server has been away for too long.
 
         Raises:
             CancelledError: the user asked to stop.
@@ -71,6 +71,6 @@ class Patience:
         return True
 
     def pause(self, seconds: float) -> None:
-        """Do nothing for so many `seconds`; raises CancelledError when the user asks to stop."""
+        """Wait for `seconds`; raises CancelledError if the user asks to stop."""
         if self._cancelled.wait(seconds):
             raise CancelledError

@@ -9,7 +9,7 @@ _TOKEN = re.compile(r"""\.?(?:\["((?:[^"\\]|\\.)*)"\]|\[(\d+|\*)\]|([^.\[\]"]+))
 
 
 def parse(text: str) -> list[str | int]:
-    """The steps of a path; `*` stays as it is. Raises ValueError for what is no path."""
+    """The steps of a path; `*` stays unchanged. Raises ValueError for an invalid path."""
     steps: list[str | int] = []
     position = 0
     while position < len(text):
@@ -28,7 +28,7 @@ def parse(text: str) -> list[str | int]:
 
 
 def covers(pattern: Sequence[str | int], path: Sequence[str | int]) -> bool:
-    """Whether the path lies at or below the pattern."""
+    """Whether the path is at or below the pattern."""
     return len(pattern) <= len(path) and all(
         wanted == step or wanted == "*" for wanted, step in zip(pattern, path, strict=False)
     )

@@ -47,7 +47,7 @@ class Provider(PlanCalls, ReadCalls, WriteCalls):
 
     @rpc_method
     def Attach(self, request: plugin_pb2.PluginAttach) -> empty_pb2.Empty:  # noqa: N802
-        """The engine's address, for a provider that runs already."""
+        """Set the engine's address, for a provider that runs already."""
         self._engine.attach(request.address)
         return empty_pb2.Empty()
 
@@ -58,7 +58,7 @@ class Provider(PlanCalls, ReadCalls, WriteCalls):
 
     @rpc_method
     def GetSchema(self, _request: Any) -> provider_pb2.GetSchemaResponse:  # noqa: N802
-        """Only the name: the schema serves code generation, for which the published SDKs are there."""
+        """Only the name: the schema is for code generation, and the SDKs are already published."""
         return protocol.provider_pb2.GetSchemaResponse(
             schema=f'{{"name":"kubernetes","version":"{emulated.KUBERNETES_PLUGIN}"}}'
         )
@@ -70,7 +70,7 @@ class Provider(PlanCalls, ReadCalls, WriteCalls):
 
     @rpc_method
     def CheckConfig(self, request: provider_pb2.CheckRequest) -> provider_pb2.CheckResponse:  # noqa: N802
-        """Accept the arguments; those beyond the border are refused by name."""
+        """Accept the arguments; arguments beyond the border are refused by name."""
         given = values.plain(values.decode(request.news))
         failures = [
             protocol.provider_pb2.CheckFailure(property=name.partition(".")[0], reason=reason)
@@ -88,7 +88,7 @@ class Provider(PlanCalls, ReadCalls, WriteCalls):
 
     @rpc_method
     def Configure(self, request: provider_pb2.ConfigureRequest) -> provider_pb2.ConfigureResponse:  # noqa: N802
-        """Connect; an unreachable cluster fails only what needs it. Raises ValueError for a wrong option."""
+        """Connect; an unreachable cluster fails only calls that need it. Raises ValueError for a wrong option."""
         self._settings = from_variables(request.variables)
         connected = provider_config.connect(self._settings, self._cancelled, self._warn)
         self._client, self._namespace = connected.client, connected.namespace
@@ -99,7 +99,7 @@ class Provider(PlanCalls, ReadCalls, WriteCalls):
 
     @rpc_method
     def Cancel(self, _request: empty_pb2.Empty) -> empty_pb2.Empty:  # noqa: N802
-        """End all waits now; what they waited for stays in the state."""
+        """End all waits now; their objects stay in the state."""
         self.stop()
         return empty_pb2.Empty()
 

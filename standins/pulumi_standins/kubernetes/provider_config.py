@@ -1,4 +1,4 @@
-"""The provider's own configuration: whether a change means another cluster, and connecting to it."""
+"""The provider's own configuration: connects to its cluster, and says whether a change means another cluster."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Connected:
     """The result of connecting.
 
     Parameters:
-        client: None when the cluster cannot be reached.
-        namespace: the default one, known either way.
+        client: None if the cluster cannot be reached.
+        namespace: the default namespace, also known without a client.
         reason: why there is no client.
     """
 
@@ -37,11 +37,11 @@ class Connected:
 
 
 def connect(settings: Settings, cancelled: threading.Event, say: Callable[[str], None]) -> Connected:
-    """Connect to the cluster; one that cannot be reached is no error yet.
+    """Connect to the cluster; an unreachable cluster is no error yet.
 
     Parameters:
         cancelled: set when the user asks to stop.
-        say: takes a line for the user, such as that the server is waited for.
+        say: called with a line for the user, for example about the wait for the server.
 
     Raises:
         CancelledError: the user asked to stop while the server was away.
@@ -67,7 +67,7 @@ class ConfigDiff:
 
     Parameters:
         changed: names of changed arguments.
-        replaces: those that mean another cluster, whose objects have to be replaced.
+        replaces: arguments that mean another cluster: its objects must be replaced.
     """
 
     changed: list[str]
@@ -75,9 +75,9 @@ class ConfigDiff:
 
 
 def diff_config(olds: Object, news: Object) -> ConfigDiff:
-    """Compare two configurations: when the provider moves to another cluster, its objects are replaced.
+    """Compare two configurations: if the provider moves to another cluster, its objects are replaced.
 
-    A cluster is told by its entry in the kubeconfig, or by `clusterIdentifier` where both sides have one.
+    A cluster is identified by its entry in the kubeconfig, or by `clusterIdentifier` if both sides have one.
     """
     olds, news = plain(olds), plain(news)
     changed = sorted(key for key in olds.keys() | news.keys() if olds.get(key) != news.get(key))
@@ -106,7 +106,7 @@ def _active_cluster(arguments: Object) -> dict[str, Any] | None:
         try:
             config, _ = kubeconfig.parse(str(text))
         except KubeconfigError:
-            # A file that moved, or that another machine has: no reason to replace a whole cluster.
+            # A moved file, or a file on another machine, is no reason to replace a whole cluster.
             return None
     return kubeconfig.active_cluster(
         config, context=str(arguments.get("context") or ""), cluster=str(arguments.get("cluster") or "")

@@ -1,4 +1,4 @@
-"""Reduce a live object to the shape of the inputs it came from."""
+"""Reduce a live object to the fields of its inputs."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pulumi_standins.kubernetes.values import Object
 
 
 def prune(live: Object, shape: Object) -> Object:
-    """Keep of `live` only what `shape` has too, at every level; values are those of `live`.
+    """Keep the parts of `live` that `shape` has, too, at every level; the values are `live`'s.
 
-    Lists are matched by position; elements that `shape` does not reach are left out. Where the two differ in
-    type, the live value is kept whole, so that a comparison shows it.
+    Lists are matched by position; further elements are left out. If the two differ in type, the whole live value is
+    kept, so that a comparison shows it.
     """
     return {key: _prune(value, shape[key]) for key, value in live.items() if key in shape}
 
@@ -23,7 +23,7 @@ def _prune(live: Any, shape: Any) -> Any:
     if isinstance(live, list) and isinstance(shape, list):
         return _prune_list(live, shape)
     if live is None and shape == []:
-        # How servers print an empty list that has no `omitempty`.
+        # Servers print an empty list without `omitempty` like this.
         return []
     return copy.deepcopy(live)
 

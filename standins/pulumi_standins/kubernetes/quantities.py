@@ -13,7 +13,7 @@ _SUFFIXES = {exponent: suffix for suffix, exponent in _DECIMAL.items()}
 
 
 def canonical(text: str) -> str:
-    """The canonical form (apimachinery, pkg/api/resource); raises ValueError for what is no quantity."""
+    """The canonical form (apimachinery, pkg/api/resource); raises ValueError for an invalid quantity."""
     match = _QUANTITY.fullmatch(text)
     if match is None:
         raise ValueError(f"no quantity: {text!r}")
@@ -25,11 +25,11 @@ def canonical(text: str) -> str:
         value *= 1024 ** _BINARY.index(suffix)
     else:
         value *= Fraction(10) ** _DECIMAL[suffix]
-    # Nothing is finer than a billionth, and less than that still counts.
+    # The smallest part is a billionth; a smaller rest is rounded up to it.
     value = Fraction(math.ceil(value * 10**9), 10**9)
     if value == 0:
         return "0"
-    # Rewritten in binary, a number below 1024 would have no suffix to tell it by.
+    # In binary form, a number below 1024 would have no suffix, so it is printed as a decimal.
     if suffix.endswith("i") and value >= 1024:
         return sign.replace("+", "") + _binary(value)
     return sign.replace("+", "") + _decimal(value, is_exponent=bool(exponent))

@@ -1,4 +1,4 @@
-"""Writing to an object at its latest version, while controllers write to it, too."""
+"""Writing to an object at its latest version, while controllers also write to it."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from pulumi_standins.kubernetes.objects import kind_of, name_of, namespace_of, n
 from pulumi_standins.kubernetes.patience import pause_before
 from pulumi_standins.kubernetes.values import Object
 
-# A young Deployment or Job gets a new status several times a second, more slowly on a machine that has much to do.
+# A new Deployment or Job gets a new status several times a second; on a busy machine, less often.
 _SECONDS = 60.0
 
 
 def write_to_latest(client: ApiClient, live: Object, write: Callable[[Object], Object]) -> Object:
-    """Write until nobody else has written between our reading and our writing, and return what `write` does.
+    """Repeat read and write until nobody else writes in between, and return the result of `write`.
 
     Parameters:
         live: the object as it was read.
-        write: one write that the server refuses where the object has another version than the one it is given.
+        write: one write; the server refuses it if the object no longer has the given version.
 
     Raises:
         ApiError: the server refused for another reason, or others have written in between for a minute.
@@ -36,7 +36,7 @@ def write_to_latest(client: ApiClient, live: Object, write: Callable[[Object], O
                 raise
             client.transport.patience.pause(pause_before(attempt))
             latest = client.get(kind_of(live), namespace_of(live), name_of(live))
-            # The refusal of a version that is still the latest has nothing to do with others.
+            # If the refused version is still the latest, other writers are not the cause.
             if _version(latest) == _version(live) or time.monotonic() > until:
                 raise
         live = latest

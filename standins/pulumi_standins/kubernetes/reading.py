@@ -19,11 +19,11 @@ _NOT_INPUTS = {"status"}
 
 @dataclass
 class ReadResult:
-    """What a refresh or an import found.
+    """The result of a refresh or an import.
 
     Parameters:
-        live: the object as the server has it.
-        inputs: the inputs that a program would have to state for it.
+        live: the server's object.
+        inputs: the inputs that a program needs for this object.
         problem: why the object is not ready, if it is not.
     """
 
@@ -33,7 +33,7 @@ class ReadResult:
 
 
 def read(session: Session, urn: str, identifier: str, old: State, old_inputs: Object) -> ReadResult | None:
-    """The object as it is now, or None when it or its kind is gone.
+    """The present object, or None if it or its kind is gone.
 
     Parameters:
         old: the state so far; empty for an import.
@@ -73,7 +73,7 @@ def read(session: Session, urn: str, identifier: str, old: State, old_inputs: Ob
 
 
 def _all_inputs(live: Object) -> Object:
-    """Everything a program could state; what servers and controllers fill in is left out."""
+    """Everything that a program could set; fields from servers and controllers are left out."""
     inputs = normalise({key: copy.deepcopy(value) for key, value in live.items() if key not in _NOT_INPUTS})
     for name in ("deployment.kubernetes.io/revision", LAST_APPLIED):
         remove(inputs, "metadata", "annotations", name)

@@ -1,6 +1,6 @@
-"""Which changes Kubernetes refuses on a living object, so that it must be replaced: rules as data.
+"""Changes that Kubernetes refuses on an existing object, so that it must be replaced: rules as data.
 
-Paths are those of pulumi-kubernetes 4.30.0 for versions that servers have; `*` stands for every element of a list.
+The paths are from pulumi-kubernetes 4.30.0, for API versions that servers have; `*` stands for every list element.
 """
 
 from __future__ import annotations
@@ -71,6 +71,6 @@ _BY_KIND: dict[str, list[Path]] = {
 def paths(kind: Kind) -> list[Path]:
     """The paths whose change replaces an object of this kind.
 
-    Data of a ConfigMap or Secret replaces it too, so that pods that read it notice.
+    Changed data of a ConfigMap or Secret replaces it, too, so that pods that read it are replaced.
     """
     return IDENTITY + _BY_KIND.get(str(kind), [])

@@ -18,7 +18,7 @@ class ProviderError(Exception):
     """An error for the engine.
 
     Parameters:
-        details: the ErrorResourceInitFailed message of a resource that the state has to keep; None for none.
+        details: the ErrorResourceInitFailed message of a resource that the state must keep, or None.
     """
 
     def __init__(self, message: str, details: Any = None) -> None:
@@ -50,7 +50,7 @@ def rpc_method(method: Callable[..., Any]) -> Callable[..., Any]:
 def init_failed(
     message: str, problem: Exception, identifier: str, outputs: Object, inputs: Object | None = None
 ) -> ProviderError:
-    """The error of a resource that exists and is not as it should be; the engine keeps it in the state.
+    """The error of a resource that exists but is not ready; the engine keeps the resource in the state.
 
     Parameters:
         problem: its findings become the resource's `initErrors`, after the message.

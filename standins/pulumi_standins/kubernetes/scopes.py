@@ -1,4 +1,4 @@
-"""Which kinds live in a namespace, also before the cluster, or the CRD, is there."""
+"""Which kinds have a namespace, also before the cluster or the CRD exists."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pulumi_standins.kubernetes.objects import Kind, is_crd, kind_of, nested
 from pulumi_standins.kubernetes.type_tokens import is_known
 from pulumi_standins.kubernetes.values import Object
 
-# All built-in kinds without a namespace, by group; every other one has one.
+# All built-in kinds without a namespace, by group; other built-in kinds have one.
 _CLUSTER_WIDE = {
     "": "ComponentStatus Namespace Node PersistentVolume",
     "admissionregistration.k8s.io": "MutatingAdmissionPolicy MutatingAdmissionPolicyBinding "
@@ -42,7 +42,7 @@ class Scopes:
         self._defined: dict[tuple[str, str], bool] = {}
 
     def remember(self, obj: Object) -> None:
-        """Remember the scope that a CRD of the program declares: the cluster may not have the CRD yet."""
+        """Remember the scope in a CRD of the program: the cluster may not have the CRD yet."""
         if not is_crd(obj):
             return
         group, kind = nested(obj, "spec", "group"), nested(obj, "spec", "names", "kind")
@@ -52,10 +52,10 @@ class Scopes:
                 self._defined[group, kind] = scope == "Namespaced"
 
     def is_namespaced(self, obj: Object, client: ApiClient | None) -> bool:
-        """Whether the object has a namespace; taken for granted while nobody knows its kind.
+        """Whether the object has a namespace; true for an unknown kind.
 
         Raises:
-            UnreachableError: the server knows, and is away.
+            UnreachableError: only the server knows, and it is unreachable.
         """
         kind = kind_of(obj)
         if is_known(kind):

@@ -1,4 +1,4 @@
-"""Which fields of an object the state has to encrypt."""
+"""Which fields of an object the state must encrypt."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pulumi_standins.kubernetes.values import Object, Secret, has_secret
 
 
 def mark_secrets(outputs: Object, inputs: Object) -> None:
-    """Make secret in the outputs what was secret in the inputs, and all data of a v1/Secret.
+    """Mark secret inputs as secret in the outputs, and all data of a v1/Secret.
 
-    With either, kubectl's copy of the whole object in an annotation is secret, too.
+    If anything is secret, kubectl's copy of the whole object in an annotation is secret, too.
 
-    Maps are entered, so one secret leaf does not encrypt its surroundings; a list with a secret inside becomes
-    secret as a whole, because servers may reorder lists.
+    In a map, only the secret value is encrypted; a list with a secret inside becomes secret as a whole, because servers
+    may reorder lists.
     """
     if outputs.get("kind") == "Secret":
         for key in ("data", "stringData"):

@@ -14,7 +14,7 @@ from pulumi_standins.kubernetes.values import Object
 
 @dataclass(frozen=True)
 class Session:
-    """What every operation gets.
+    """The context of every operation.
 
     Parameters:
         client: the cluster's API.

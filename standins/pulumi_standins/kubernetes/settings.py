@@ -12,27 +12,27 @@ from pulumi_standins import border
 
 _PREFIX = "kubernetes:config:"
 _CLIENT = "kubeClientSettings"
-# What the engine says about the plugin itself; so it does under names that begin with two underscores.
+# The engine's own values about the plugin, like all names that begin with two underscores.
 _ENGINES_OWN = {"version", "pluginDownloadURL"}
 PATIENCE = "PULUMI_STANDINS_PATIENCE"
-"""Environment variable: seconds to wait for an API server that is away."""
+"""Environment variable: seconds to wait for an unreachable API server."""
 PATIENCE_SECONDS = 90.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What `kubernetes.Provider(...)` was given; names as in the SDK, in snake case.
+    """The arguments of `kubernetes.Provider(...)`; names as in the SDK, in snake case.
 
     Parameters:
         kubeconfig: path or contents; empty for the default one.
         context: overrides the current context.
         cluster: overrides the context's cluster.
         namespace: for namespaced objects without one.
-        patch_force: whether updates take fields from other managers; None where neither says.
-        upsert: whether a create adopts an object that is there.
+        patch_force: whether updates take fields from other managers; None if not set.
+        upsert: whether a create adopts an existing object.
         timeout: seconds to wait for an answer, `kubeClientSettings.timeout`; None for our own.
-        patience: seconds to wait for an API server that is away; the stand-in's own setting.
-        known_gone: the environment, which is of this run, says that what cannot be reached is gone.
+        patience: seconds to wait for an unreachable API server; the stand-in's own setting.
+        known_gone: this run's environment says that unreachable objects are gone.
     """
 
     kubeconfig: str = ""
@@ -48,7 +48,7 @@ class Settings:
 
 
 def from_variables(variables: Mapping[str, str]) -> Settings:
-    """Read the Configure request; environment variables stand in for what it lacks.
+    """Read the Configure request; environment variables replace missing options.
 
     Raises:
         ValueError: an option or a variable is beyond the border, or a wrong number.
@@ -89,7 +89,7 @@ def options(variables: Mapping[str, str]) -> dict[str, Any]:
 
 
 def refused(given: Mapping[str, Any]) -> dict[str, str]:
-    """The refusals of options by name; maps of options may be JSON, as the engine sends them."""
+    """The refusals of options, by name; the engine may send maps of options as JSON."""
     flat: dict[str, Any] = {}
     for name, value in given.items():
         parts = json.loads(value or "{}") if name == _CLIENT and isinstance(value, str) else value

@@ -1,4 +1,4 @@
-"""The outputs that the state keeps for an object, and how they are read back."""
+"""The outputs that the state keeps for an object: writing and reading."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class State:
 
     Parameters:
         inputs: the plain inputs of that run.
-        live: the object as that run saw it last.
+        live: the object as that run last saw it.
         initial_api_version: the apiVersion that the object was created with.
-        field_manager: the name under which the object's fields are ours.
+        field_manager: our field manager's name for the object.
     """
 
     inputs: Object
@@ -32,12 +32,12 @@ class State:
 
     @property
     def is_unconfirmed(self) -> bool:
-        """Whether the object was sent, and nobody has seen it since: only servers give uids."""
+        """Whether the object was sent and not seen since: only servers give uids."""
         return bool(self.live) and not nested(self.live, "metadata", "uid")
 
 
 def read(outputs: Object) -> State:
-    """Read outputs written by us or by the real plugin, from any 3.x or 4.x version."""
+    """Read outputs that we or the real plugin wrote, in any version 3.x or 4.x."""
     live: Object = plain(outputs)
     inputs = live.pop(_INPUTS, None) or {}
     return State(
@@ -53,7 +53,7 @@ class Outputs:
     """Makes the outputs that the state keeps for one resource.
 
     Parameters:
-        source: the property values that the inputs came from; what is secret there is secret in the outputs.
+        source: the property values of the inputs; secrets there are secret in the outputs.
         initial_api_version: the apiVersion that the object was created with.
         field_manager: the name under which the object's fields are ours.
     """
@@ -78,5 +78,5 @@ class Outputs:
 
 
 def field_manager() -> str:
-    """A new name under which an object's fields are ours, with 8 hex digits."""
+    """A new field manager's name for an object, with 8 hex digits."""
     return f"pulumi-kubernetes-{secrets.token_hex(4)}"

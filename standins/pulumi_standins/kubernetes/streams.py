@@ -13,7 +13,7 @@ from urllib3.exceptions import HTTPError
 
 
 class Stream:
-    """The events of a watch; iterating ends when the server, a time-out or `close` ends it.
+    """The events of a watch; the iteration ends when the server, a time-out or `close` ends the watch.
 
     Parameters:
         response: the open answer to the watch request.

@@ -1,4 +1,4 @@
-"""HTTP to one API server: JSON in and out, patience with servers that are away, streams that can be ended."""
+"""HTTP to one API server: JSON in and out, waits for an unreachable server, streams that can be ended."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from pulumi_standins.kubernetes.values import Object
 
 _CONNECT_SECONDS = 10.0
 _READ_SECONDS = 60.0
-# Servers send a bookmark every minute to watches that ask for them: a longer silence is a dead connection.
+# Servers send a bookmark every minute to watches that ask for it: after a longer silence the connection is dead.
 _LONGEST_SILENCE = 90.0
-# What fails behind the server, such as a webhook without a pod, is tried so often: about 10 seconds.
+# Attempts for a failure behind the server, such as a webhook without a pod: about 10 seconds.
 ATTEMPTS = 6
 _HURRIED_ATTEMPTS = 2
 _FORBIDDEN = 403
@@ -39,8 +39,8 @@ class Transport:
     """Requests against one API server.
 
     Parameters:
-        connection: where, and who we are.
-        patience: how long to wait for the server when it is away.
+        connection: address and login.
+        patience: how long to wait for an unreachable server.
         cancelled: set when the user asks to stop.
         timeout: seconds to wait for an answer; None for the default of 60.
     """
@@ -67,15 +67,15 @@ class Transport:
         hurried: bool = False,
         wanted: str = "kind",
     ) -> Object:
-        """Send one request, again while the server is away or busy, and return the decoded answer.
+        """Send one request, repeated while the server is away or busy, and return the decoded answer.
 
         Parameters:
-            hurried: try twice and do not wait for a server that is away.
-            wanted: the field by which an API server's answer is known from a page that a proxy answers with.
+            hurried: try twice and do not wait for an unreachable server.
+            wanted: the field that distinguishes an API server's answer from a proxy's page.
 
         Raises:
             ApiError: the server refused.
-            AmbiguousError: a POST that may have been done; everything else may happen twice.
+            AmbiguousError: a POST that may have been done; other requests may happen twice.
             UnreachableError: the server has been away for longer than our patience, or something else answers.
             CancelledError: the user asked to stop.
         """
@@ -92,7 +92,7 @@ class Transport:
         if isinstance(answer, dict) and wanted in answer:
             return answer
         found = f"{failures.NO_API_SERVER} {str(answer)[:100]!r}, {failures.LOG_IN}"
-        # Behind a proxy that puts a page in its place, the API server may have done it.
+        # The API server may have done it, and a proxy replaced the answer by a page.
         raise UnreachableError(found) if may_repeat else AmbiguousError(found)
 
     def stream(self, path: str, query: Query, *, seconds: float) -> Stream:
@@ -118,7 +118,7 @@ class Transport:
     def _answer(
         self, send: Callable[[], urllib3.BaseHTTPResponse], *, may_repeat: bool, hurried: bool
     ) -> urllib3.BaseHTTPResponse:
-        """The first answer that is no passing failure; raises what `request` does."""
+        """The first answer that is no temporary failure; raises like `request`."""
         failing_since: float | None = None
         was_refused = False
         for attempt in itertools.count(1):
@@ -127,7 +127,7 @@ class Transport:
                 failure = self._judged(response)
                 if failure is None:
                     if response.status == _FORBIDDEN and not was_refused:
-                        was_refused = True  # it may have read its roles since
+                        was_refused = True  # the server may have read its roles since
                         continue
                     if response.status >= 400:
                         raise ApiError(response.status, _decoded(response.data))
@@ -148,8 +148,8 @@ class Transport:
         return self._connection.pool.request(method, url, headers=every, retries=False, **options)
 
     def _may_go_on(self, failure: Failure, attempt: int, failing_since: float, *, hurried: bool) -> bool:
-        """Pause as the failure asks; false when there is no point in another attempt."""
-        # Counted by request, too: a server that answers others may fail this one for ever.
+        """Pause as the failure asks; false if another attempt makes no sense."""
+        # Also counted per request: a server that answers others may fail this one for ever.
         left = failing_since + self.patience.seconds - time.monotonic()
         if hurried:
             is_over = attempt >= _HURRIED_ATTEMPTS
@@ -164,7 +164,7 @@ class Transport:
         return True
 
     def _judged(self, response: urllib3.BaseHTTPResponse) -> Failure | None:
-        """The failure that an answer means, if any; a server that answers is there."""
+        """The failure that an answer means, if any; an answer shows that the server is reachable."""
         failure = None
         if response.status >= 300:
             retry_after = response.headers.get("Retry-After")
@@ -173,14 +173,14 @@ class Transport:
         if failure is None or failure.cause is not Cause.AWAY:
             self.patience.answered()
         date = response.headers.get("Date", "")
-        with suppress(ValueError):  # what a proxy writes there may be no date
+        with suppress(ValueError):  # a proxy may write something else than a date
             self._clock_ahead = parsedate_to_datetime(date).timestamp() - time.monotonic()
         return failure
 
     def _is_starting(self) -> bool:
-        """Whether the server still refuses everybody, because it has not read its roles yet.
+        """Whether the server still refuses all users, because it has not read its roles yet.
 
-        Every user may read /version by a role of Kubernetes' own.
+        A role of Kubernetes itself lets every user read /version.
         """
         try:
             answer = self._send("GET", self._url("/version", None), {}, {"timeout": self._timeout})
@@ -189,7 +189,7 @@ class Transport:
         return answer.status == _FORBIDDEN
 
     def server_time(self) -> float:
-        """Seconds since 1970 by the server's clock, which may differ from ours; at most a second behind it."""
+        """Seconds since 1970 by the server's clock, which may differ from ours; at most a second late."""
         return time.time() if self._clock_ahead is None else time.monotonic() + self._clock_ahead
 
     def _url(self, path: str, query: Query | None) -> str:

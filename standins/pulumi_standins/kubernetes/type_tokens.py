@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pulumi_standins.kubernetes.objects import Kind
 
-# Groups whose kinds the SDK generates; `XPatch` and `XList` mean what they say only in these.
+# Groups whose kinds the SDK generates; only in these are `XPatch` a Patch and `XList` a List.
 _K8S_IO = (
     "admissionregistration apiextensions apiregistration auditregistration authentication authorization "
     "certificates coordination discovery events flowcontrol.apiserver internal.apiserver lifecycle networking "
@@ -20,12 +20,12 @@ def type_of(urn: str) -> str:
 
 
 def name_of(urn: str) -> str:
-    """The name the program gave the resource."""
+    """The name that the program gave the resource."""
     return urn.split("::", 3)[3]
 
 
 def kind_of(urn: str) -> Kind:
-    """The Kubernetes kind; `XPatch` stays `XPatch`. Raises ValueError for types that are no Kubernetes object."""
+    """The Kubernetes kind; `XPatch` stays `XPatch`. Raises ValueError for a type without a Kubernetes object."""
     package, _, rest = type_of(urn).partition(":")
     module, _, kind = rest.partition(":")
     group, slash, version = module.rpartition("/")
@@ -37,7 +37,7 @@ def kind_of(urn: str) -> Kind:
 def is_patch(urn: str, kind: str) -> bool:
     """Whether the resource changes an object that others own. `kind` is the object's own kind.
 
-    Custom kinds may themselves end in Patch: for those the type must differ from the object's kind.
+    A custom kind may also end in Patch, so the type must differ from the object's kind.
     """
     declared = kind_of(urn)
     if declared.group in KNOWN_GROUPS:

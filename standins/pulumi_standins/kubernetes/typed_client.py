@@ -1,4 +1,4 @@
-"""Rewrite objects of built-in kinds as a typed Go client does, by a generated table of their fields."""
+"""Rewrite objects of built-in kinds like a typed Go client, by a generated table of their fields."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TABLE = Path(__file__).with_name("fields.json")
 
 
 class _MismatchError(Exception):
-    """A value is not of its field's type; a typed client refuses the whole object."""
+    """A value has not its field's type; a typed client refuses the whole object."""
 
 
 @functools.cache
@@ -27,7 +27,7 @@ def _table() -> dict[str, Any]:
 def round_trip(obj: Object) -> Object:
     """The object without unknown fields and empty optional values, and with canonical quantities.
 
-    Kinds that are not built in, and objects with values of a wrong type, come back as they are.
+    Objects of other kinds, and objects with values of a wrong type, are returned unchanged.
     """
     name = _table()["kinds"].get(str(kind_of(obj)))
     if name is None:

@@ -25,13 +25,13 @@ def update(
 ) -> Object:
     """Change the object and wait until it is ready again; returns it as last seen.
 
-    An object whose creation was never confirmed, and that is missing, is created now.
+    A missing object whose creation was never confirmed is created now.
 
     Parameters:
-        manager: the name under which the fields are ours.
+        manager: our field manager's name.
         ignored: paths of fields whose changes are left out.
-        requested_timeout: seconds for the wait; 0 for the kind's own time.
-        preview: whether the server only tries it.
+        requested_timeout: seconds for the wait; 0 for the kind's default.
+        preview: whether this is a dry run.
 
     Raises:
         FieldConflictError: another manager owns a field.
@@ -77,13 +77,13 @@ def _send(
         lambda _: creation.apply(session, inputs, manager, force=force, preview=preview),
     )
     if preview and field_managers.was_created_by_us(live):
-        # The update itself takes over what our create owns, so that what the inputs drop goes; a dry run cannot.
+        # The update itself takes over our create's fields, so that it can remove fields; a dry run cannot do that.
         _drop(applied, old.inputs, inputs)
     return applied
 
 
 def _replace(session: Session, live: Object, inputs: Object, *, manager: str, preview: bool) -> Object:
-    """PUT a CRD: applied versions and schemas would be merged with old ones by position."""
+    """PUT a CRD: an apply would merge versions and schemas with old ones by position."""
 
     def put(latest: Object) -> Object:
         assign(inputs, nested(latest, "metadata", "resourceVersion"), "metadata", "resourceVersion")
@@ -93,7 +93,7 @@ def _replace(session: Session, live: Object, inputs: Object, *, manager: str, pr
 
 
 def _drop(obj: Object, old: Object, new: Object) -> None:
-    """Remove from the object what the old inputs have and the new ones do not."""
+    """Remove the fields that the old inputs have and the new ones lack."""
     for key, before in old.items():
         if key not in obj:
             continue

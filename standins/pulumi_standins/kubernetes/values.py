@@ -1,4 +1,4 @@
-"""Property values as they travel between engine and provider: plain Python, plus secrets and unknowns."""
+"""Property values between engine and provider: plain Python, plus secrets and unknowns."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _UNKNOWNS = {
 }
 _UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 
-# The SDKs cannot spell these keys of CRD schemas as properties; the state holds them with underscores.
+# These keys of CRD schemas cannot be property names in the SDKs; the state has them with underscores.
 _DASHED = {
     name.replace("-", "_"): name
     for name in (
@@ -41,7 +41,7 @@ _UNDERSCORED = {dashed: underscored for underscored, dashed in _DASHED.items()}
 
 
 class Unknown:
-    """A value that is not known before the update runs."""
+    """A value that only the update can know."""
 
     def __repr__(self) -> str:
         return "UNKNOWN"
@@ -61,7 +61,7 @@ class Secret:
 
 
 def decode(struct: Struct) -> Object:
-    """A property map; null entries are left out, as the engine's own marshalling for providers does."""
+    """A property map; null entries are left out, as in the engine's own marshalling for providers."""
     return {
         key: _decode(value)
         for key, value in struct.fields.items()
@@ -134,7 +134,7 @@ def _encode(value: Any, into: Value) -> None:
 
 
 def plain(value: Any) -> Any:
-    """A deep copy as Kubernetes spells it: secrets opened, underscored schema keys dashed. Unknowns stay."""
+    """A deep copy in Kubernetes' spelling: secrets opened, schema keys with dashes. Unknowns stay."""
     if isinstance(value, Secret):
         return plain(value.value)
     if isinstance(value, dict):
@@ -145,7 +145,7 @@ def plain(value: Any) -> Any:
 
 
 def underscored(value: Any) -> Any:
-    """A deep copy as the SDKs spell it: dashed schema keys underscored."""
+    """A deep copy in the SDKs' spelling: schema keys with underscores."""
     if isinstance(value, dict):
         return {_UNDERSCORED.get(key, key): underscored(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -154,7 +154,7 @@ def underscored(value: Any) -> Any:
 
 
 def has_unknown(value: Any) -> bool:
-    """Whether anything inside is not known yet."""
+    """Whether a value inside is not known yet."""
     if isinstance(value, dict):
         return any(has_unknown(item) for item in value.values())
     if isinstance(value, list):
@@ -163,7 +163,7 @@ def has_unknown(value: Any) -> bool:
 
 
 def has_secret(value: Any) -> bool:
-    """Whether anything inside is secret."""
+    """Whether a value inside is secret."""
     if isinstance(value, dict):
         return any(has_secret(item) for item in value.values())
     if isinstance(value, list):

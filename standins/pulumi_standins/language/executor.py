@@ -1,6 +1,6 @@
 """Runs one Pulumi program; started by the language host with the program's own interpreter.
 
-Exit status: 0 done; 32 failed, and the user has been told; 1 failed, and the host still has to say so.
+Exit status: 0 done; 32 failed, and reported to the user; 1 failed, and the host must still report it.
 """
 
 import argparse
@@ -25,7 +25,7 @@ DEBUG = 0
 
 
 def parse() -> argparse.Namespace:
-    """The command line, as the language host writes it."""
+    """The command line from the language host."""
     parser = argparse.ArgumentParser()
     for name in ("project", "root_directory", "stack", "pwd", "monitor", "engine", "tracing", "organization"):
         parser.add_argument(f"--{name}")
@@ -37,7 +37,7 @@ def parse() -> argparse.Namespace:
 
 
 def settings_of(arguments: argparse.Namespace, pulumi: Any) -> Any:
-    """The SDK's Settings for `arguments`. `pulumi` is the program's own SDK, of whatever version."""
+    """The SDK's Settings for `arguments`. `pulumi` is the program's own SDK, in any version."""
     wanted = {
         "monitor": arguments.monitor,
         "engine": arguments.engine,
@@ -48,14 +48,14 @@ def settings_of(arguments: argparse.Namespace, pulumi: Any) -> Any:
         "organization": arguments.organization,
         "root_directory": arguments.root_directory,
     }
-    # SDKs older than an option of ours do not know its name.
+    # An older SDK may not have an option.
     settings = pulumi.runtime.Settings
     known = inspect.signature(settings.__init__).parameters
     return settings(**{name: value for name, value in wanted.items() if name in known})
 
 
 class Engine:
-    """The engine's service, without waits for debug messages: the SDK sends four per resource, one after another."""
+    """The engine's service, without waiting for debug messages: the SDK sends four per resource, one by one."""
 
     def __init__(self, engine: Any) -> None:
         self._engine = engine
@@ -67,7 +67,7 @@ class Engine:
         return getattr(self._engine, name)
 
     def Log(self, request: Any) -> Any:  # noqa: N802
-        """Pass a message on; a debug message is sent in the background."""
+        """Send a message; a debug message is sent in the background."""
         if request.severity != DEBUG:
             return self._engine.Log(request)
         self._debug.put(request)
@@ -75,18 +75,18 @@ class Engine:
 
     def _send(self) -> None:
         while (request := self._debug.get()) is not None:
-            # An engine that is gone has ended the program's other calls too.
+            # If the engine is gone, the program's other calls have ended, too.
             with contextlib.suppress(Exception):
                 self._engine.Log(request)
 
     def drain(self) -> None:
-        """Send what is left."""
+        """Send the remaining messages."""
         self._debug.put(None)
         self._thread.join()
 
 
 def own_frames(error: BaseException, program: str) -> str:
-    """The traceback from the program's first frame on; ours and runpy's above it are of no use to its author."""
+    """The traceback from the program's first frame on: our frames and runpy's do not help its author."""
     folder = program if os.path.isdir(program) else os.path.dirname(program)
     frame = error.__traceback__
     while frame is not None:
@@ -105,10 +105,10 @@ def execute(arguments: argparse.Namespace, pulumi: Any) -> int:
         return TOLD_THE_USER
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
-    # The SDK blocks one thread per resource operation under way, and some for its own callbacks.
+    # The SDK blocks one thread per running resource operation, and some for its own callbacks.
     executor = ThreadPoolExecutor(max_workers=max(arguments.parallel or 1, 1) * 4)
     loop.set_default_executor(executor)
-    # A failed program leaves futures of its graph unawaited; asyncio's complaints about that say nothing new.
+    # A failed program leaves futures of its graph unawaited; asyncio's warnings about them do not help.
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)
     try:
         loop.run_until_complete(
@@ -127,7 +127,7 @@ def execute(arguments: argparse.Namespace, pulumi: Any) -> int:
 
 
 def leave(status: int) -> None:
-    """End as an interpreter does, but for taking thousands of modules and classes apart, which takes 0.2 s."""
+    """End like an interpreter, without destroying thousands of modules and classes: that takes 0.2 s."""
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     sys.stdout.flush()
@@ -137,9 +137,9 @@ def leave(status: int) -> None:
 
 def main() -> None:
     """Run the program that the command line names, and end the process with its status."""
-    # The folder of this file is no place to import from for the program.
+    # The program must not import from the folder of this file.
     sys.path.pop(0)
-    # Programs are short, and most of what the collector would look through again and again stays until the end.
+    # Programs are short, and most objects live until the end: garbage collection would only cost time.
     gc.set_threshold(50_000, 20, 20)
     try:
         import pulumi

@@ -63,7 +63,7 @@ def _dependency(package: dict[str, Any]) -> plugin_pb2.PackageDependency | None:
 
 
 class LanguageHost:
-    """Answers what `pulumi up`, `preview`, `install` and `about` ask of a language.
+    """Answers the calls of `pulumi up`, `preview`, `install` and `about` to a language.
 
     Code generation and packing (`pulumi package ...`, `pulumi convert`) are not offered: they are UNIMPLEMENTED.
     """
@@ -88,7 +88,7 @@ class LanguageHost:
     def Handshake(  # noqa: N802
         self, request: language_pb2.LanguageHandshakeRequest, _context: grpc.ServicerContext
     ) -> language_pb2.LanguageHandshakeResponse:
-        """Takes the engine's address from a host that was started without one."""
+        """Sets the engine's address, for a host that was started without one."""
         self._engine = request.engine_address or self._engine
         return protocol.language_pb2.LanguageHandshakeResponse()
 
@@ -99,7 +99,7 @@ class LanguageHost:
     def GetRequiredPlugins(  # noqa: N802
         self, _request: Any, _context: grpc.ServicerContext
     ) -> language_pb2.GetRequiredPluginsResponse:
-        """Superseded by GetRequiredPackages, which every engine we serve asks first."""
+        """Replaced by GetRequiredPackages, which every supported engine calls first."""
         return protocol.language_pb2.GetRequiredPluginsResponse()
 
     def GetRequiredPackages(  # noqa: N802
@@ -131,7 +131,7 @@ class LanguageHost:
     def InstallDependencies(  # noqa: N802
         self, request: language_pb2.InstallDependenciesRequest, context: grpc.ServicerContext
     ) -> Iterator[language_pb2.InstallDependenciesResponse]:
-        """`pulumi install`: streams what the tool prints."""
+        """`pulumi install`: streams the tool's output."""
         response = protocol.language_pb2.InstallDependenciesResponse
         environment = _environment(request.info, context)
         for line, command in environment.installation():
@@ -154,7 +154,7 @@ class LanguageHost:
     def About(  # noqa: N802
         self, request: language_pb2.AboutRequest, context: grpc.ServicerContext
     ) -> language_pb2.AboutResponse:
-        """The interpreter that the program runs with."""
+        """The program's interpreter."""
         environment = _environment(request.info, context)
         try:
             python = str(environment.python)
@@ -170,7 +170,7 @@ class LanguageHost:
     def RuntimeOptionsPrompts(  # noqa: N802
         self, _request: Any, _context: grpc.ServicerContext
     ) -> language_pb2.RuntimeOptionsResponse:
-        """`pulumi new` asks nothing: without options the tool is chosen by the lock file."""
+        """`pulumi new` asks nothing: without options the lock file decides the tool."""
         return protocol.language_pb2.RuntimeOptionsResponse()
 
     def Template(self, _request: Any, _context: grpc.ServicerContext) -> language_pb2.TemplateResponse:  # noqa: N802

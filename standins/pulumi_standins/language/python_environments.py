@@ -1,4 +1,4 @@
-"""Where a program's interpreter lives, and how its dependencies are installed: pip or uv."""
+"""The place of a program's interpreter, and the installation of its dependencies: pip or uv."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ class Tool(StrEnum):
 
 
 class BrokenEnvironmentError(Exception):
-    """The program's environment is missing or broken; the message says how to mend it."""
+    """The program's environment is missing or broken; the message says how to repair it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Environment:
-    """The interpreter a program runs with.
+    """A program's interpreter.
 
     Parameters:
-        tool: what installs the dependencies.
+        tool: installs the dependencies.
         directory: the virtual environment, or None for the Python on PATH (pip without `virtualenv`).
-        program: the folder of the program, where requirements.txt or pyproject.toml lies.
+        program: the folder of the program, with requirements.txt or pyproject.toml.
     """
 
     tool: Tool
@@ -40,7 +40,7 @@ class Environment:
 
     @property
     def python(self) -> Path:
-        """The interpreter; raises BrokenEnvironmentError when there is none."""
+        """The interpreter; raises BrokenEnvironmentError if it is missing."""
         if self.directory is None:
             return _python_on_path()
         python = self.directory / "bin" / "python"
@@ -55,7 +55,7 @@ class Environment:
         """The process environment with the virtual environment activated."""
         variables = dict(os.environ)
         variables.pop("PYTHONHOME", None)
-        # Ours: the stand-in's own packages must not shadow the program's.
+        # Our own: the stand-in's packages must not hide the program's.
         variables.pop("PYTHONPATH", None)
         original = variables.pop("PULUMI_STANDINS_PYTHONPATH", "")
         if original:
@@ -66,7 +66,7 @@ class Environment:
         return variables
 
     def import_path(self) -> list[Path]:
-        """The folders with the environment's packages: the interpreter knows, where it is no plain environment."""
+        """The folders with the environment's packages; if it is no plain environment, the interpreter is asked."""
         settings = self.directory / "pyvenv.cfg" if self.directory else None
         if (
             settings
@@ -79,7 +79,7 @@ class Environment:
         return [Path(line) for line in listed.stdout.splitlines()]
 
     def installation(self) -> Iterator[tuple[str, list[str]]]:
-        """What `pulumi install` does: pairs of a line for the user and a command run in the program's folder."""
+        """The steps of `pulumi install`: a line for the user, and a command to run in the program's folder."""
         if self.tool is Tool.UV:
             yield "Installing dependencies with uv...", ["uv", "sync"]
             return
@@ -98,7 +98,7 @@ class Environment:
 def find(options: Mapping[str, object], *, root: Path, program: Path) -> Environment:
     """Choose the environment from the runtime options of Pulumi.yaml; without any, by the lock file found.
 
-    Raises BrokenEnvironmentError for an unknown toolchain, and for what is beyond the border.
+    Raises BrokenEnvironmentError for an unknown toolchain, and for one beyond the border.
     """
     named = str(options.get("toolchain") or "")
     if named == "poetry" or (

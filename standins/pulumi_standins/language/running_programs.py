@@ -1,4 +1,4 @@
-"""Run a program once, as the engine's Run request says."""
+"""Run a program once, by the engine's Run request."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def command(request: RunRequest, environment: Environment, engine: str) -> list[
 
 
 class RunningPrograms:
-    """The programs under way, so that a cancelled request or a stopping host ends them."""
+    """The running programs, so that a cancelled request or a stopping host can end them."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -54,10 +54,10 @@ class RunningPrograms:
         engine: str,
         on_cancel: Callable[[Callable[[], None]], bool],
     ) -> RunResponse:
-        """Run to the end; stdout and stderr go where the host's go, which is to the engine.
+        """Run to the end; stdout and stderr go to the engine, like the host's.
 
         Parameters:
-            on_cancel: takes what is to be called at the end of the request; false when it has ended already.
+            on_cancel: registers a callback for the end of the request; false if the request has ended already.
         """
         variables = environment.variables()
         variables["PULUMI_CONFIG"] = json.dumps(dict(request.config))
@@ -72,7 +72,7 @@ class RunningPrograms:
         if not on_cancel(lambda: _end(process)):
             _end(process)
         try:
-            # Without a time-out: with one, Python looks for the end 20 times a second only.
+            # Without a time-out: with one, Python would check for the end only 20 times a second.
             return _response(process.wait())
         finally:
             with self._lock:

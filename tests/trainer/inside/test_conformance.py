@@ -270,7 +270,7 @@ def test_it_trains_as_a_plain_loop_does_also_when_it_is_killed(job: Job, case: T
     options += ("--global-batch-size", str(case.batch))
     whole = job.start(*options, world=world, run="whole", script=SCRIPT, VICTIM="none")
     assert whole.wait() == [0] * world, whole.output
-    assert ("passes over torch.compile" in whole.output[0]) is case.network.startswith("compiled")
+    assert ("ignores torch.compile" in whole.output[0]) is case.network.startswith("compiled")
     ranks = job.start(*options, world=world, script=SCRIPT, VICTIM=str(world - 1))
     ranks.supervise()
     assert (ranks.folder / "died").exists(), "the victim lived and was killed"
@@ -288,9 +288,9 @@ def test_it_trains_as_a_plain_loop_does_also_when_it_is_killed(job: Job, case: T
 
 REFUSED = (
     # network, data, options, ranks, what the message says
-    ("normed", "of_33", ("--global-batch-size", "32"), 1, "an epoch comes to a share of one example"),
-    ("normed", "of_35", ("--global-batch-size", "32"), 2, "an epoch comes to a share of one example"),
-    ("normed", f"{OWN}:tiny", ("--accumulate", "16"), 1, "an epoch comes to a share of one example"),
+    ("normed", "of_33", ("--global-batch-size", "32"), 1, "an epoch has a share of one example"),
+    ("normed", "of_35", ("--global-batch-size", "32"), 2, "an epoch has a share of one example"),
+    ("normed", f"{OWN}:tiny", ("--accumulate", "16"), 1, "an epoch has a share of one example"),
     ("synchronised", f"{OWN}:tiny", (), 2, "does not take the data"),
     ("Linear", "rows", (), 1, "an example to train on is a dict, and not a pair of input and target"),
     ("Linear", "named_inputs", (), 1, "has a dict as its input; make it a tensor"),
@@ -298,7 +298,7 @@ REFUSED = (
     ("Linear", "sparse_rows", (), 1, "examples to train on are sparse tensors; make them dense"),
     ("Linear", "pil", (), 1, "has a Image as its input; make it a tensor"),
     ("Linear", "lengths", (), 1, "examples to train on do not go together"),
-    ("WithOptions", "loaders_of_batches", (), 1, "has a batch_sampler of its own"),
+    ("WithOptions", "loaders_of_batches", (), 1, "has its own batch_sampler"),
     ("WithOptions", "loaders_without_batches", (), 1, "has no batch_size"),
     ("WithOptions", "by_itself", (), 2, "gives other examples each time that it is asked"),
     ("WithOptions", "endless", (), 1, "does not end"),
@@ -425,7 +425,7 @@ def test_data_that_another_start_orders_otherwise_are_refused_when_a_run_goes_on
     assert first.wait() == [-9]
     again = job.start(*options, START="7")
     assert again.wait() == [ExitStatus.REFUSED]
-    assert "is of a run with another data (train_data: checkpoint " in again.output[0]
+    assert "belongs to a run with another data (train_data: checkpoint " in again.output[0]
 
 
 @pytest.mark.parametrize(
@@ -445,7 +445,7 @@ def test_a_network_that_another_start_makes_otherwise_is_refused_when_a_run_goes
     again = job.start(*options, EDITED="1")
     assert again.wait() == [ExitStatus.REFUSED], again.output
     last = again.output[0].splitlines()[-1]
-    assert last.startswith(f"error: the network is not the one that the checkpoint is of ({named}: ")
+    assert last.startswith(f"error: the network differs from the checkpoint's ({named}: ")
 
 
 def test_a_machine_of_another_kind_may_round_otherwise() -> None:
@@ -491,7 +491,7 @@ def test_a_stream_that_shuffles_gives_each_example_once_an_epoch(job: Job, data:
 def test_a_generator_of_one_s_own_is_told(job: Job, network: str, data: str, option: str) -> None:
     ranks = job.start("--network", f"{OTHERS}:{network}", "--data", data, *OPTIONS)
     assert ranks.wait() == [0], ranks.output
-    assert re.findall("^warning: (.*) draws from a generator of its own", ranks.output[0], re.MULTILINE) == [
+    assert re.findall("^warning: (.*) draws from its own generator", ranks.output[0], re.MULTILINE) == [
         option
     ]
 

@@ -147,4 +147,7 @@ def test_a_run_killed_between_its_last_files_is_finished(job: Job) -> None:
 def test_an_interface_that_is_not_there_is_named(job: Job) -> None:
     ranks = job.start(world=2, GLOO_SOCKET_IFNAME="eth7")
     assert ranks.wait() == [1, 1]
-    assert "rank 0: GLOO_SOCKET_IFNAME names eth7, which this pod has not; use one of: lo" in ranks.output[0]
+    assert (
+        "rank 0: GLOO_SOCKET_IFNAME names eth7, which this pod does not have; use one of: lo"
+        in ranks.output[0]
+    )

@@ -188,5 +188,5 @@ def test_a_run_that_is_not_finished_cannot_be_taken(job: Job, asked: str) -> Non
     latest = (job.volume / "mnist_cnn.pt").read_bytes()
     ranks = job.start("--take-finished", run=asked)
     assert ranks.wait() == [1]
-    assert "finished are: older" in ranks.output[0]
+    assert "finished runs: older" in ranks.output[0]
     assert (job.volume / "mnist_cnn.pt").read_bytes() == latest

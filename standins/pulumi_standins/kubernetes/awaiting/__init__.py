@@ -1,4 +1,4 @@
-"""Wait until an object is ready, as the rule of its kind or the annotation `waitFor` says."""
+"""Wait until an object is ready, by the rule of its kind or the annotation `waitFor`."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from pulumi_standins.kubernetes.values import Object
 
 
 def check_annotations(inputs: Object) -> None:
-    """Raise ValueError for an unreadable `waitFor`, before the object is sent."""
+    """Raise ValueError for an invalid `waitFor`, before the object is sent."""
     if text := annotation(inputs, WAIT_FOR):
         wait_for.rule(text)
 
 
 def until_ready(session: Session, urn: str, inputs: Object, live: Object, seconds: float | None) -> Object:
-    """Wait as the kind and the annotations ask; returns the object as last seen.
+    """Wait by the kind's rule and the annotations; returns the object as last seen.
 
     Parameters:
-        inputs: the plain inputs, whose annotations count.
+        inputs: the plain inputs with the annotations.
         live: the object as the server answered.
-        seconds: how long; None for the kind's own time.
+        seconds: the longest wait; None for the kind's default.
 
     Raises:
         NotReadyError: it did not become ready.
@@ -40,7 +40,7 @@ def until_ready(session: Session, urn: str, inputs: Object, live: Object, second
 
 
 def check_ready(session: Session, urn: str, inputs: Object, live: Object) -> Object:
-    """Judge the object once, for a refresh; raises NotReadyError when it is not ready."""
+    """Judge the object once, for a refresh; raises NotReadyError if it is not ready."""
     rule = RULES.get(str(kind_of(live)))
     if rule is None or not rule.on_refresh or is_annotated(inputs, SKIP_AWAIT):
         return live

@@ -6,13 +6,13 @@ from pulumi_standins.kubernetes.awaiting.snapshot import Snapshot, Verdict, cond
 from pulumi_standins.kubernetes.objects import nested
 from pulumi_standins.kubernetes.values import Object
 
-# Waiting reasons of every start; all others say that a container cannot start.
+# Waiting reasons of a normal start; with another reason a container cannot start.
 _NORMAL = {"ContainerCreating", "PodInitializing"}
 _PULL_PREFIX = "rpc error: code = Unknown desc = Error response from daemon: "
 
 
 def judge(snapshot: Snapshot) -> Verdict:
-    """A pod is ready when scheduled, initialised and ready; one that has succeeded counts as ready."""
+    """A pod is ready when scheduled, initialised and ready; a succeeded pod counts as ready."""
     pod = snapshot.obj
     for name, verb in (("PodScheduled", "scheduled"), ("Initialized", "initialized"), ("Ready", "ready")):
         found = condition(pod, name)
@@ -25,7 +25,7 @@ def judge(snapshot: Snapshot) -> Verdict:
 
 
 def problems(pod: Object) -> list[str]:
-    """One line about the problem of a pod that is not ready; none while it starts as usual."""
+    """One line about the problem of a pod that is not ready; empty during a normal start."""
     if nested(pod, "status", "phase") == "Succeeded":
         return []
     scheduled = condition(pod, "PodScheduled")

@@ -1,7 +1,7 @@
 """The kinds that are waited for, and the rule for each: add a line here to wait for another kind.
 
-A rule names a function that judges a `Snapshot`; the functions stand by API group in the modules beside this one. The
-real plugin waits for the same kinds, but for those that border.py names: pulumi-kubernetes 4.30.0,
+A rule names a function that judges a `Snapshot`; the functions are in the modules beside this one, by API group. The
+real plugin waits for the same kinds, and for those in border.py: pulumi-kubernetes 4.30.0,
 provider/pkg/await/awaiters.go. tests/data/await_cases.yaml has each branch of its rules.
 """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pulumi_standins.kubernetes.awaiting.snapshot import ENDPOINTS, Snapshot, Verdict
 from pulumi_standins.kubernetes.objects import name_of, nested
 
-# After each change of the endpoints stragglers get this long; less when all pods behind them are ready.
+# Wait after each change of the endpoints for further changes; less if all pods behind them are ready.
 _SETTLE = 10.0
 _SETTLE_COMPLETE = 2.0
 _NO_PODS = (
@@ -15,9 +15,9 @@ _NO_PODS = (
 
 
 def service(snapshot: Snapshot) -> Verdict:
-    """A Service is ready when its endpoints have settled and none waits for its pod, a load balancer with an address.
+    """A Service is ready when its endpoints stay the same and their pods are ready; a load balancer needs an address.
 
-    Nobody may be behind it. Without a selector others make the endpoints, so that they are not waited for.
+    A Service without pods is ready, too. Without a selector others create the endpoints, so there is no wait for them.
     """
     obj = snapshot.obj
     kind = nested(obj, "spec", "type", default="ClusterIP")

@@ -1,4 +1,4 @@
-"""What a readiness rule judges, and its verdict."""
+"""The input of a readiness rule, and its verdict."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ REPLICA_SET = Kind("apps", "v1", "ReplicaSet")
 
 @dataclass
 class Snapshot:
-    """The object that is waited for and its related objects, as last seen.
+    """The object of a wait and its related objects, as last seen.
 
     Parameters:
-        obj: the object that is waited for.
-        client: for the rare rule that needs one more look.
+        obj: the object of the wait.
+        client: for the few rules that read another object.
         related: objects of the rule's related kinds, by kind and uid.
         changed_at: when an object changed last, by kind and name, in seconds since the wait began.
         now: seconds since the wait began; zero for a single look.
-        is_single_look: a refresh looks, which does not wait.
-        is_last_look: the wait ends whatever the verdict.
+        is_single_look: a refresh looks once and does not wait.
+        is_last_look: the wait ends with any verdict.
         is_gone: the object has been deleted.
     """
 
@@ -48,11 +48,11 @@ class Snapshot:
         )
 
     def quiet(self, kind: Kind, name: str) -> float:
-        """For how many seconds a related object has not changed."""
+        """Seconds since a related object last changed."""
         return self.now - self.changed_at.get((kind, name), 0.0)
 
     def owned(self, kind: Kind, owner: Object | None = None) -> list[Object]:
-        """The related objects of a kind that the owner made; the owner defaults to the object itself."""
+        """The related objects of a kind that `owner` owns; the owner defaults to the object itself."""
         uid = nested(owner or self.obj, "metadata", "uid")
         return [obj for obj in self.all(kind) if uid in owner_uids(obj)]
 
@@ -73,11 +73,11 @@ class Verdict:
 
     Parameters:
         is_ready: the wait ends with success.
-        is_hopeless: the object cannot become ready any more: the wait ends with an error.
+        is_hopeless: the object can no longer become ready: the wait ends with an error.
         status: one line about what is missing.
-        warnings: problems, one line each; each is reported when it appears first.
-        findings: lines for the error when the wait ends without success.
-        look_again: seconds after which to judge again without any event.
+        warnings: problems, one line each; each is reported once.
+        findings: lines for the error if the wait fails.
+        look_again: seconds after which to judge again, also without an event.
     """
 
     is_ready: bool = False
@@ -95,9 +95,9 @@ class Rule:
     Parameters:
         judge: gives the verdict on a snapshot.
         related: further kinds to watch in the object's namespace.
-        seconds: the longest wait, where neither the program nor an annotation says.
+        seconds: the longest wait, if neither the program nor an annotation sets one.
         on_refresh: whether a refresh reports objects that are not ready.
-        until_gone: the wait is for the end of the object.
+        until_gone: the wait is for the object's deletion.
     """
 
     judge: Callable[[Snapshot], Verdict]
@@ -108,7 +108,7 @@ class Rule:
 
 
 def owner_uids(obj: Object) -> set[str]:
-    """The uids of the objects that own this one."""
+    """The uids of this object's owners."""
     return {owner.get("uid", "") for owner in nested(obj, "metadata", "ownerReferences", default=[]) or []}
 
 
@@ -135,6 +135,6 @@ def is_observed(obj: Object) -> bool:
 
 
 def number(obj: Object, *path: str, default: int = 0) -> int:
-    """A number at a path, which controllers leave out when it is zero."""
+    """A number at a path; 0 if missing, because controllers leave out zeros."""
     value = nested(obj, *path, default=default)
     return value if isinstance(value, int) else default

@@ -15,7 +15,7 @@ def quota(snapshot: Snapshot) -> Verdict:
 
 
 def secret(snapshot: Snapshot) -> Verdict:
-    """A service account's token Secret is ready when it has data; other Secrets are at once."""
+    """A service account's token Secret is ready when it has data; other Secrets are ready at once."""
     is_token = snapshot.obj.get("type") == "kubernetes.io/service-account-token"
     text = "The token controller has not filled in the secret"
     return Verdict(is_ready=not is_token or bool(snapshot.obj.get("data")), status=text, findings=[text])

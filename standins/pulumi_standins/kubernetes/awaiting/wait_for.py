@@ -1,4 +1,4 @@
-"""Conditions that the annotation `pulumi.com/waitFor` asks for: JSONPath by RFC 9535, and conditions of the status."""
+"""The conditions in the annotation `pulumi.com/waitFor`: JSONPath by RFC 9535, and conditions of the status."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from pulumi_standins.kubernetes.objects import nested
 from pulumi_standins.kubernetes.values import Object
 
 Test = Callable[[Object], str]
-"""Says what an object lacks; empty when it lacks nothing."""
+"""Says what an object lacks; empty if it lacks nothing."""
 
 _BRACKETS = re.compile(r"\{\s*(.*?)\s*\}")
 
 
 def rule(text: str) -> Rule:
-    """The rule for an annotation: one expression, or a JSON list of which all must hold.
+    """The rule for an annotation: one expression, or a JSON list whose expressions must all hold.
 
     Raises:
-        ValueError: an expression cannot be read.
+        ValueError: an expression is invalid.
     """
     try:
         decoded = json.loads(text)
@@ -50,7 +50,7 @@ def _test(expression: str) -> Test:
 
 
 def _json_path(text: str) -> Test:
-    """The test of `{path}` or `{path}=value`. A `==` belongs to the path, as any other operator with `=` cannot."""
+    """The test of `{path}` or `{path}=value`. A `==` belongs to the path; other operators with `=` cannot."""
     path, *values = (part.replace("\0", "==") for part in text.replace("==", "\0").split("="))
     if len(values) > 1:
         raise ValueError(f'pulumi.com/waitFor: format should be {{.path}}=value or {{.path}}, got "{text}"')
@@ -61,7 +61,7 @@ def _json_path(text: str) -> Test:
     brackets = _BRACKETS.search(path)
     if brackets is None:
         raise ValueError(f"pulumi.com/waitFor: {path} should be wrapped in brackets {{ ... }}")
-    # A tenth of a second, for the few who need it.
+    # Imported here: it takes a tenth of a second, and few programs need it.
     import jsonpath_rfc9535
 
     try:
@@ -115,5 +115,5 @@ def _condition(name: str, wanted: str) -> Test:
 
 
 def _is_behind(obj: Object, observed: int | None) -> bool:
-    """Whether a status is about an older specification, where it says about which."""
+    """Whether a status names an older generation of the specification."""
     return observed is not None and observed < nested(obj, "metadata", "generation", default=0)

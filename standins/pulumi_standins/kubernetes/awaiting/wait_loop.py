@@ -1,4 +1,4 @@
-"""Follow an object and its related ones until a rule says that it is ready."""
+"""Follow an object and its related objects until a rule says that it is ready."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _Change:
 
 
 class _Watcher:
-    """A thread that puts what happens to some objects into a queue."""
+    """A thread that puts the events of some objects into a queue."""
 
     def __init__(self, changes: queue.Queue[_Change | BaseException]) -> None:
         self._changes = changes
@@ -43,7 +43,7 @@ class _Watcher:
         since: str = "",
         fields: str = "",
     ) -> None:
-        """Watch one object by name, or all of a kind in the namespace that have these fields."""
+        """Watch one object by name, or all objects of a kind in the namespace with these fields."""
         label = None if name else kind
 
         def run() -> None:
@@ -65,7 +65,7 @@ class _Watcher:
             except CancelledError:
                 return
             except Exception as error:
-                # Who may not see events waits without them, as the real plugin does.
+                # A user without the right to read events waits without them, as in the real plugin.
                 is_needed = kind != EVENT or not isinstance(error, ApiError)
                 if is_needed and not self._stopped.is_set():
                     self._changes.put(error)
@@ -84,7 +84,7 @@ class _Watcher:
 
 
 class _Reporter:
-    """Says what changed, once."""
+    """Reports each change once."""
 
     def __init__(self, session: Session, urn: str) -> None:
         self._session = session
@@ -93,7 +93,7 @@ class _Reporter:
         self._warned: set[str] = set()
 
     def report(self, verdict: Verdict, snapshot: Snapshot) -> None:
-        """Say what the verdict says, and the warnings that controllers give about the object."""
+        """Report the verdict, and the controllers' warnings about the object."""
         events = [
             f"{event.get('reason')}: {event.get('message')}"
             for event in snapshot.all(EVENT)
@@ -117,13 +117,13 @@ def wait(session: Session, urn: str, rule: Rule, live: Object, seconds: float) -
         seconds: how long to wait.
 
     Raises:
-        NotReadyError: time is up, there is no hope, or the user asked to stop.
+        NotReadyError: time is up, the object cannot become ready, or the user asked to stop.
     """
     began = time.monotonic()
     until = began + seconds
     snapshot = Snapshot(obj=live, client=session.client)
     reporter = _Reporter(session, urn)
-    # Often the answer to our own request already shows an object that needs nothing more.
+    # Often the answer to our own request already shows a ready object.
     verdict = rule.judge(snapshot)
     if not rule.related or verdict.is_ready:
         reporter.report(verdict, snapshot)
@@ -139,7 +139,7 @@ def wait(session: Session, urn: str, rule: Rule, live: Object, seconds: float) -
                 return _last_look(rule, snapshot, is_cancelled=session.cancelled.is_set())
             pause = min(until - now, max(0.0, look_at - now) if look_at else 1.0, 1.0)
             if not _take(snapshot, changes, pause, began) and (look_at is None or time.monotonic() < look_at):
-                # Nothing happens: the object is judged as it was before any related object was seen.
+                # Without events, the object is judged as it was before a related object was seen.
                 reporter.report(verdict, snapshot)
                 continue
             if snapshot.is_gone and not rule.until_gone:
@@ -196,7 +196,7 @@ def _watch(
 def _take(
     snapshot: Snapshot, changes: queue.Queue[_Change | BaseException], pause: float, began: float
 ) -> bool:
-    """Take in all changes there are, waiting for the first; whether there were any."""
+    """Read all present changes, waiting for the first; returns whether there were any."""
     try:
         change = changes.get(timeout=pause)
     except queue.Empty:
@@ -228,7 +228,7 @@ def _apply(snapshot: Snapshot, change: _Change) -> None:
 
 
 def look(session: Session, urn: str, rule: Rule, live: Object) -> Object:
-    """Judge once from fresh lists; raises NotReadyError when the rule is not satisfied."""
+    """Judge once from new lists; raises NotReadyError if the rule is not satisfied."""
     snapshot = Snapshot(obj=live, client=session.client, is_single_look=True)
     for kind in rule.related:
         listing = session.client.list(kind, namespace_of(live))

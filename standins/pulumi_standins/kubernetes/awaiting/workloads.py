@@ -33,7 +33,7 @@ def _pod_status(owned: list[Object]) -> str:
 
 
 def deployment(snapshot: Snapshot) -> Verdict:
-    """A Deployment is ready when available, with a complete newest ReplicaSet and its claims bound."""
+    """A Deployment is ready when it is available, its newest ReplicaSet is complete and its claims are bound."""
     obj = snapshot.obj
     revision = annotation(obj, _REVISION)
     available, progressing = condition(obj, "Available"), condition(obj, "Progressing")
@@ -87,9 +87,9 @@ def _unbound_claims(snapshot: Snapshot) -> list[str]:
 
 
 def stateful_set(snapshot: Snapshot) -> Verdict:
-    """A StatefulSet is ready when all replicas are ready and of the newest revision.
+    """A StatefulSet is ready when all replicas are ready and have the newest revision.
 
-    With the update strategy OnDelete the user replaces the pods, so that after an update old ones count, too.
+    With the update strategy OnDelete the user replaces the pods, so old pods count, too, after an update.
     """
     obj = snapshot.obj
     wanted, ready = number(obj, "spec", "replicas", default=1), number(obj, "status", "readyReplicas")
@@ -102,7 +102,7 @@ def stateful_set(snapshot: Snapshot) -> Verdict:
     are_ready = are_ready and (is_on_delete or number(obj, "status", "currentReplicas") == wanted)
     if is_observed(obj) and are_ready and is_current:
         return Verdict(is_ready=True, status="StatefulSet initialization complete")
-    # During a roll-out, pods of the old revision may be ready: they do not count.
+    # During a roll-out, ready pods of the old revision do not count.
     counted = ready if is_current else min(ready, number(obj, "status", "updatedReplicas"))
     if is_first:
         status = f"[1/2] Waiting for StatefulSet to create Pods ({counted}/{wanted} Pods ready)"
@@ -121,7 +121,7 @@ def stateful_set(snapshot: Snapshot) -> Verdict:
 
 
 def daemon_set(snapshot: Snapshot) -> Verdict:
-    """A DaemonSet is ready when every node that should run a pod has a ready one of the newest template."""
+    """A DaemonSet is ready when every node that should run a pod has a ready pod of the newest template."""
     obj = snapshot.obj
     desired = nested(obj, "status", "desiredNumberScheduled")
     owned = snapshot.owned(POD)
@@ -145,7 +145,7 @@ def daemon_set(snapshot: Snapshot) -> Verdict:
 
 
 def job(snapshot: Snapshot) -> Verdict:
-    """A Job is ready when Complete; a Failed one ends the wait."""
+    """A Job is ready when Complete; a Failed Job ends the wait."""
     obj = snapshot.obj
     if not nested(obj, "status", "startTime"):
         status = f'Waiting for Job "{snapshot.qualified_name}" to start'
@@ -161,6 +161,6 @@ def job(snapshot: Snapshot) -> Verdict:
     active, succeeded, lost = (number(obj, "status", key) for key in ("active", "succeeded", "failed"))
     counts = f"(Active: {active} | Succeeded: {succeeded} | Failed: {lost})"
     status = f'Waiting for Job "{snapshot.qualified_name}" to succeed {counts}'
-    # Pods of a job are unready until they end: unreadiness without a reason is not reported.
+    # A job's pods are not ready until they end, so this is reported only with a reason.
     news = [line for line in warnings if not line.endswith("]") or "unready status" not in line]
     return Verdict(status=status + _pod_status(owned), warnings=news, findings=warnings)

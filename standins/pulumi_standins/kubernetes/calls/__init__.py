@@ -1,1 +1,1 @@
-"""The calls of the service that concern single resources: check, diff, create, read, update, delete."""
+"""The service's calls about single resources: check, diff, create, read, update, delete."""

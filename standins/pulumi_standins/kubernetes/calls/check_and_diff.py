@@ -1,4 +1,4 @@
-"""Check and Diff: what a program's inputs become, and what that would change."""
+"""Check and Diff: check a program's inputs, and compare them with the cluster."""
 
 from __future__ import annotations
 

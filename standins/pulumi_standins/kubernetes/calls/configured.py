@@ -1,4 +1,4 @@
-"""What all methods of the service share: client, settings and session."""
+"""Client, settings and session, shared by all methods of the service."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DELETE_ANYWAY = (
 
 
 class Configured:
-    """A provider after Configure. It has no client before that, nor while the cluster cannot be reached."""
+    """A provider after Configure. Before that, and while the cluster is unreachable, it has no client."""
 
     def __init__(self, engine: EngineLog) -> None:
         self._engine = engine

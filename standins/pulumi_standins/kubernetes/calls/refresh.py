@@ -21,7 +21,7 @@ class ReadCalls(Configured):
 
     @rpc_method
     def Read(self, request: provider_pb2.ReadRequest) -> provider_pb2.ReadResponse:  # noqa: N802
-        """Refresh or import; an empty answer means that it is gone."""
+        """Refresh or import; an empty answer means that the object is gone."""
         response = protocol.provider_pb2.ReadResponse
         if self._client is None:
             return self._read_unreachable(request)
@@ -38,7 +38,7 @@ class ReadCalls(Configured):
             old.field_manager or state.field_manager(),
         )
         inputs = found.inputs
-        # After an update that failed, the engine has its inputs, and the state those that were applied before.
+        # After a failed update, the engine has the new inputs, and the state has the applied ones.
         applied = prune(found.live, normalise(old.inputs)) if old.inputs else inputs
         outputs = made.of(applied, found.live)
         mark_secrets(outputs, old_outputs)

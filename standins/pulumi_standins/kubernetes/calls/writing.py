@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 
 _ALREADY_THERE = (
-    "\n\nThe object is in the cluster already. Give a renamed resource an alias; take an object over with "
-    "`pulumi import`; change fields of it with a Patch resource; or let the provider adopt all that is there, with "
-    "its option upsertExistingObjects."
+    "\n\nThe cluster already has the object. Give a renamed resource an alias; take an object over with "
+    "`pulumi import`; change fields of it with a Patch resource; or let the provider adopt all existing objects, "
+    "with its option upsertExistingObjects."
 )
 
 
@@ -38,7 +38,7 @@ class WriteCalls(Configured):
 
     @rpc_method
     def Create(self, request: provider_pb2.CreateRequest) -> provider_pb2.CreateResponse:  # noqa: N802
-        """Create, or try to in a preview. Raises ProviderError."""
+        """Create the object; a preview uses a dry run. Raises ProviderError."""
         source = values.decode(request.properties)
         inputs: Object = values.plain(source)
         response = protocol.provider_pb2.CreateResponse
@@ -50,7 +50,7 @@ class WriteCalls(Configured):
         try:
             if request.preview:
                 live = creation.preview(session, request.urn, inputs, manager)
-                # Programs that read a status in a preview must see an unknown, not an empty one.
+                # A program that reads a status in a preview must get an unknown, not an empty status.
                 live.pop("status", None)
                 return response(properties=values.encode(made.of(inputs, live)))
             live = creation.create(session, request.urn, inputs, manager, request.timeout)
@@ -66,8 +66,8 @@ class WriteCalls(Configured):
             ) from problem
         except UnconfirmedError as problem:
             raise init_failed(
-                f'resource "{request.urn}" was sent to the Kubernetes API server, which went away before it could '
-                f"be seen whether the resource was created; the next update or refresh finds out: {problem}",
+                f'resource "{request.urn}" was sent to the Kubernetes API server, which became unreachable before it '
+                f"confirmed the creation; the next update or refresh finds out: {problem}",
                 problem,
                 objects.identifier(problem.sent),
                 made.of(inputs, problem.sent),
@@ -88,7 +88,7 @@ class WriteCalls(Configured):
 
     @rpc_method
     def Update(self, request: provider_pb2.UpdateRequest) -> provider_pb2.UpdateResponse:  # noqa: N802
-        """Change in place, or try to in a preview. Raises ProviderError."""
+        """Change the object in place; a preview uses a dry run. Raises ProviderError."""
         response = protocol.provider_pb2.UpdateResponse
         source = values.decode(request.news)
         inputs = normalise(values.plain(source))
@@ -147,7 +147,7 @@ class WriteCalls(Configured):
         except UnreachableError as problem:
             if not self._settings.delete_unreachable:
                 raise
-            # It answered when we were configured: this very update may have replaced the cluster since.
+            # The cluster answered at Configure, but this update may have replaced it since.
             self._client, self._unreachable_reason = None, str(problem)
             return self._drop_from_state(request.urn)
         return empty_pb2.Empty()
@@ -168,7 +168,7 @@ def _failed_update(
     error: Exception,
     made: state.Outputs,
 ) -> ProviderError:
-    """The new inputs go into the state, with the object as it is now: the next update starts from there."""
+    """Save the new inputs in the state, with the present object: the next update starts from there."""
     old = state.read(old_outputs)
     try:
         kind, live = objects.kind_of(old.live), old.live
@@ -183,6 +183,6 @@ def _failed_update(
         f"live: {error}"
     )
     outputs = made.of(inputs, live)
-    # The object still has what this update should have taken away.
+    # The object still has the fields that this update should have removed.
     mark_secrets(outputs, old_outputs)
     return init_failed(message, error, identifier, outputs)

@@ -491,7 +491,7 @@ def test_a_stack_that_takes_the_other_api_shows_both_operators_and_no_new_run(
     text = repository.shown(**ON_KIND, **{"operator.api": api.value})
     told = rows(text, "Keys")["operator.api"]
     assert told[:2] == [other.value, api.value]
-    assert "The run goes on under its id." in told[2]
+    assert "The run continues with the same id." in told[2]
     lines = part(text, "Objects")
     for word, told_of in ((" is new.", api), (" goes.", other)):
         assert {line.split("`")[1] for line in lines if line.endswith(word)} == shown_of(told_of)
