@@ -1,30 +1,30 @@
-# Every target is one line: the work is in toolchain/, which needs nothing but Debian's own python3.
+# Every target is one line: the work is in toolchain/, which needs only Debian's own python3.
 STACK ?= dev
 DATA_DIR ?=
-# For one `make up`: ADOPT=<owner's id> takes a lost stack over, REPLACE_CLUSTER=yes lets a cluster be made anew.
+# For one `make up`: ADOPT=<owner's id> takes over a stack without a state, REPLACE_CLUSTER=yes may replace the cluster.
 ADOPT ?=
 REPLACE_CLUSTER ?=
-# For `make up`: a file for where the time goes, which a browser's trace viewer opens.
+# For `make up`: a file for the times of all steps, for a browser's trace viewer.
 TRACE ?=
-# For `make review`: the revision to compare with; without it where the present commit leaves the main branch.
+# For `make review`: the revision to compare with. Default: the commit where this branch leaves the main branch.
 BASE ?=
 PYTHON ?= python3
 ARGS ?=
-# For `make use`: a run that `make runs` lists, or none.
+# For `make use`: a run that `make runs` lists, or the word none.
 RUN ?=
 # For `make compare`: two runs that `make runs` lists.
 A ?=
 B ?=
-# For `make board`: where TensorBoard listens on this machine, 0 for a free port.
+# For `make board`: TensorBoard's port on this machine, 0 for a free port.
 PORT ?= 6006
 # For `make rerun`: one job of a stack that has several.
 JOB ?=
-# For `make promote`: two stacks, and the accuracy that the first has to have reached.
+# For `make promote`: two stacks, and the least accuracy of the first.
 FROM ?=
 TO ?=
 MIN_ACCURACY ?=
 
-# For toolchain/__main__.py, which refuses a name that the target does not take.
+# For toolchain/__main__.py, which refuses a variable that the target does not take.
 export TRAINSTACK_MAKE_GIVEN := $(strip $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name))))
 export TRAINSTACK_MAKE_GOALS := $(MAKECMDGOALS)
 

@@ -1,10 +1,10 @@
-"""Writes the page of a review into its pull request: a new comment, or the one that an earlier run has written.
+"""Writes the page of a review into its pull request: as a new comment, or into the comment of an earlier run.
 
 Usage: python3 ci/comment.py RUN, the id of a run of GitHub Actions that has reviewed a pull request.
 GITHUB_TOKEN needs `actions: read` and `pull-requests: write`.
 
-It runs beside a token that writes. The run that it reads has run a branch's own code, so that anything may be in its
-artifact: the file is text and nothing else. Which request it belongs to, GitHub says.
+It has a token that can write. The run that it reads has executed a branch's own code, so its artifact may contain
+anything: this program uses it only as text. GitHub says which request the run belongs to.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 PER_PAGE = 100
-# Characters of a comment, by GitHub's answer to a longer one.
+# The most characters of a comment, from GitHub's answer to a longer one.
 MOST = 65_536
-# Bytes of an artifact, and of the page in it.
+# The most bytes of an artifact, and of the page in it.
 MOST_READ = 16 * 2**20
 ARTIFACT, PAGE = "review-page", "page.md"
 AUTHOR = "github-actions[bot]"
-"""Who writes with the token of a workflow."""
+"""The author of comments that a workflow's token writes."""
 MARK = "<!-- trainstack review -->"
 """The first line of our comment, and of the page."""
 FENCE = "```"
 OPENS, CLOSES = "<details>", "</details>"
-# Characters for what has to be closed where a page is cut.
+# Characters for the closing lines at the end of a cut page.
 ROOM = 100
 CUT = "\n**The page is cut here: it is longer than a comment may be. The run has all of it.**\n"
 ANSWER_S = 60
 
 
 class PageError(Exception):
-    """Why no page can be written: one sentence."""
+    """One sentence that says why no page can be written."""
 
 
 class Repository:
-    """What GitHub's API knows of one repository."""
+    """Requests to GitHub's API about one repository."""
 
     def __init__(self) -> None:
         self.address = f"{os.environ['GITHUB_API_URL']}/repos/{os.environ['GITHUB_REPOSITORY']}"
@@ -53,7 +53,7 @@ class Repository:
         data = None if body is None else json.dumps({"body": body}).encode()
         headers = {"Content-Type": "application/json", "Accept": "application/vnd.github+json"}
         request = urllib.request.Request(f"{self.address}/{path}", data=data, headers=headers, method=method)
-        # An artifact is a redirection to another host, which is not to get the token.
+        # An artifact redirects to another host, which must not get the token.
         request.add_unredirected_header("Authorization", f"Bearer {os.environ['GITHUB_TOKEN']}")
         with urllib.request.urlopen(request, timeout=ANSWER_S) as answer:
             found: bytes = answer.read(MOST_READ + 1)
@@ -75,11 +75,11 @@ class Repository:
 
 
 def page_of(repository: Repository, run: dict[str, Any]) -> str:
-    """The text of the page, read in memory: no name in the archive is a file's. Raises PageError."""
+    """The text of the page, read in memory: nothing of the archive is written to disk. Raises PageError."""
     listed = repository.ask(f"actions/runs/{run['id']}/artifacts?name={quote(ARTIFACT)}")["artifacts"]
     if not listed:
         raise PageError(f"run {run['id']} has no artifact {ARTIFACT}")
-    newest = max(listed, key=lambda each: int(each["id"]))  # of a run's last try
+    newest = max(listed, key=lambda each: int(each["id"]))  # from the run's last attempt
     packed = io.BytesIO(repository.read(f"actions/artifacts/{newest['id']}/zip"))
     try:
         with zipfile.ZipFile(packed) as archive, archive.open(PAGE) as file:
@@ -93,9 +93,9 @@ def page_of(repository: Repository, run: dict[str, Any]) -> str:
 
 
 def request_of(repository: Repository, run: dict[str, Any]) -> int | None:
-    """The number of the open request that the run was about, by its branch and commit as GitHub has them.
+    """The number of the open request that the run was about, found by GitHub's branch and commit.
 
-    None where no open request has that commit as its last one any more. Raises PageError.
+    None if the commit is no longer the last commit of an open request. Raises PageError.
     """
     if run["event"] != "pull_request":
         raise PageError(f"run {run['id']} was about no pull request, but {run['event']}")
@@ -114,7 +114,7 @@ def request_of(repository: Repository, run: dict[str, Any]) -> int | None:
 
 
 def shortened(text: str, most: int) -> str:
-    """`text`, cut behind a line where it has more than `most` characters; what is open there is closed."""
+    """`text`, cut after a line if it has more than `most` characters; open fences and folds are closed."""
     if len(text) <= most:
         return text
     room = text[: most - len(CUT) - ROOM]
@@ -132,7 +132,7 @@ def shortened(text: str, most: int) -> str:
 
 
 def write(repository: Repository, number: int, text: str) -> None:
-    """A comment with `text`, in the place of our earlier one: another's stays, whatever its first line is."""
+    """Write a comment with `text`, or replace our earlier one. Another author's comment stays, even with our mark."""
     for each in repository.all(f"issues/{number}/comments"):
         if each["user"]["login"] == AUTHOR and each["body"].partition("\n")[0].strip() == MARK:
             repository.ask(f"issues/comments/{each['id']}", "PATCH", text)
@@ -141,15 +141,15 @@ def write(repository: Repository, number: int, text: str) -> None:
 
 
 def main(number: str) -> int:
-    """Write the page of run `number`; 1, and why, where there is none or the site refuses it."""
+    """Write the page of run `number`; returns 1, and prints why, if there is no page or GitHub refuses it."""
     repository = Repository()
     try:
         run = repository.ask(f"actions/runs/{int(number)}")
         request = request_of(repository, run)
         if request is None:
-            print(f"nothing is written: no open request ends in commit {run['head_sha']} any more")
+            print(f"nothing is written: {run['head_sha']} is not the last commit of an open request any more")
             return 0
-        # Ours to say, whatever the page claims.
+        # This line comes from us, not from the page.
         head = f"[This run]({run['html_url']}) has reviewed `{run['head_sha'][:12]}`, with that commit's own code."
         text = f"{MARK}\n{head}\n\n{page_of(repository, run)}"
         write(repository, request, shortened(text, MOST))

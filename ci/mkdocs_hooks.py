@@ -1,4 +1,4 @@
-"""What the site adds to docs/: pages of the clone's top folder, and what becomes of links that leave the pages.
+"""What the site adds to docs/: pages of the clone's top folder, and changes of links to files outside the site.
 
 A hook of MkDocs: https://www.mkdocs.org/user-guide/configuration/#hooks
 """
@@ -24,7 +24,7 @@ _FENCE = re.compile(r"^( *```\w+) .*$", re.MULTILINE)
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Write out each pattern of the navigation, `adr/*.md`: its index is named before it."""
+    """Expand each pattern of the navigation, such as `adr/*.md`, without README.md, which is named before it."""
     for section in config.nav:
         for title, entries in section.items():
             section[title] = [each for entry in entries for each in _matches(entry, Path(config.docs_dir))]
@@ -46,7 +46,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Let each link lead to a page of the site. A link to a file of the clone that is no page becomes its text."""
+    """Make each link lead to a page of the site. A link to another file of the clone becomes plain text."""
     return _LINK.sub(lambda found: _link(found, page.file.src_uri, files), _adapted(markdown))
 
 
@@ -56,7 +56,7 @@ def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
 
 
 def _adapted(markdown: str) -> str:
-    """What Python-Markdown reads otherwise: lists are four columns deep there, and a fence names a language alone."""
+    """`markdown` for Python-Markdown, which indents lists by four columns and allows only a language after a fence."""
     lines, is_code = [], False
     for line in _FENCE.sub(r"\1", markdown).split("\n"):
         is_code ^= line.startswith("```")

@@ -1,4 +1,4 @@
-"""`python3 -m toolchain <verb>`, in the shell of `make env` `trainstack <verb>`: what the Makefile's targets call."""
+"""`python3 -m toolchain <verb>`, which the Makefile calls; in a shell with `make env`, it is `trainstack <verb>`."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from toolchain.options import MAKE_GIVEN, MAKE_GOALS, VERBOSE
 from toolchain.paths import ROOT
 from toolchain.steps import SetupError, kill_children, say
 
-# What every target takes.
+# Variables that every target takes.
 COMMON = ("ARGS", "PYTHON")
 FIRST_GOAL = ALL[0].name
-# A makefile of the user's may call ours, and hands its own variables on: only what looks like one of ours is a mistake.
+# A user's makefile may call ours, and pass on its own variables. Only a name similar to one of ours is a mistake.
 LIKENESS = 0.75
 
 
@@ -35,12 +35,12 @@ def _by_goal() -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 TAKEN = dict(_by_goal())
-"""Target of make -> the variables that it takes, but for those that all take."""
+"""Target of make -> the variables that it takes, without COMMON."""
 KNOWN = sorted({*COMMON, *(name for names in TAKEN.values() for name in names)})
 
 
 class Parser(argparse.ArgumentParser):
-    """Ends an error as every other error of ours ends."""
+    """Prints an error in the same form as our other errors."""
 
     verb = ""
 
@@ -90,12 +90,12 @@ def dispatch(asked: argparse.Namespace) -> int:
 
 
 def read(arguments: list[str] | None) -> argparse.Namespace:
-    """What is asked for. Ends the process where that cannot be understood."""
+    """Parse the command line. It ends the process for a wrong one."""
     top = parser()
     asked, unknown = top.parse_known_args(arguments)
     if unknown:
         top.verb = asked.verb
-        top.error(f"unknown: {' '.join(unknown)}")
+        top.error(f"unknown arguments: {' '.join(unknown)}")
     if arguments is None and (told := refusal(os.environ)):
         top.verb = asked.verb
         top.error(told)
@@ -103,9 +103,9 @@ def read(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def refusal(environment: Mapping[str, str]) -> str | None:
-    """Why what make was given cannot be meant; None where it can, or where make has not called.
+    """Why a variable on make's command line is a mistake; None if there is none, or if make has not called.
 
-    make itself ignores a name that it does not know. With a misspelt STACK, `make down` would take down the stack dev.
+    make itself ignores unknown names. With a misspelt STACK, `make down` would destroy the stack dev.
     """
     goals = environment.get(MAKE_GOALS, "").split() or [FIRST_GOAL]
     for name in sorted(environment.get(MAKE_GIVEN, "").split()):
@@ -122,24 +122,21 @@ def _wrong(name: str, goals: Sequence[str]) -> str | None:
     if name in KNOWN:
         return f"{said}; it takes {', '.join(taken)}"
     meant = difflib.get_close_matches(name.upper(), KNOWN, n=1, cutoff=LIKENESS)
-    return f"{said}; do you mean {meant[0]}?" if meant else None
+    return f"{said}; did you mean {meant[0]}?" if meant else None
 
 
 def main(arguments: list[str] | None = None) -> int:
     asked = read(arguments)
     for name in agreed.ASTRAY:
         os.environ.pop(name, None)
-    # A polite kill ends as Ctrl-C does: running commands are ended, Pulumi finishes what it has begun.
+    # SIGTERM works like Ctrl-C: running commands end, and Pulumi finishes running operations.
     interruption.catch(hasten=kill_children)
-    processes.end_with_parent(signal.SIGTERM)  # make's end is ours: nobody would see what we go on doing
+    processes.end_with_parent(signal.SIGTERM)  # end with make: otherwise we would continue unseen
     try:
         return dispatch(asked)
     except KeyboardInterrupt:
         interruption.ignore()
-        say(
-            "interrupted; the same command takes up where this one stopped"
-            f"\n  next: {next_command.again(asked)}"
-        )
+        say(f"interrupted; the same command continues from here\n  next: {next_command.again(asked)}")
         return 130
     except Exception as error:
         told = error if isinstance(error, SetupError) else failure.sentence(error)

@@ -1,4 +1,4 @@
-"""Every command: what it does, an example, its options, and the function that does it."""
+"""All commands: a description, an example, the options, and the function that runs it."""
 
 from __future__ import annotations
 
@@ -31,22 +31,21 @@ from toolchain.sweep import searching
 from toolchain.tools import venv
 
 Asked = argparse.Namespace
-BILL = LOCAL / "audit" / "sbom.cdx.json"
+SBOM = LOCAL / "audit" / "sbom.cdx.json"
 
 
 @dataclass(frozen=True)
 class Command:
-    """One verb.
+    """One command.
 
     Parameters:
         name: of the verb, and of make's target.
-        does: a line about it.
-        example: arguments that may be typed, the verb included.
-        run: takes what was asked for; the exit status, None for 0.
-        goals: make's targets by the value of the first option, where the verb has several.
-        has_target: whether make knows it.
-        failed: exit status where an error keeps it from what was asked for: a status that says anything else of a
-            stack would be taken for an answer.
+        does: a one-line description.
+        example: arguments of an example, with the verb.
+        run: gets the parsed arguments; returns the exit status, None for 0.
+        goals: (value of the first option, make's target), if the verb has several targets.
+        has_target: whether make has a target for it.
+        failed: exit status after an error. It must differ from every status that says something about the stack.
     """
 
     name: str
@@ -60,14 +59,14 @@ class Command:
 
 
 def _up(asked: Asked) -> None:
-    update.hand_on_consents(asked.adopt, asked.replace_cluster)
+    update.pass_up_flags(asked.adopt, asked.replace_cluster)
     data_dir = Path(asked.data_dir) if asked.data_dir else None
     with trace.recorded(Path(asked.trace) if asked.trace else None):
         up.up(asked.stack, data_dir, protected.ensure_committed)
 
 
 def _show_environment(asked: Asked) -> None:
-    """Print what is known; never does work that takes time."""
+    """Print the known variables; it never does work that takes time."""
     stack_files.check(asked.stack)
     found = environment.load()
     if found is None:
@@ -86,16 +85,16 @@ def _status(asked: Asked) -> int:
 
 
 def _audit() -> int:
-    """List what this clone and this machine trust; changes nothing but the bill. Returns the exit status."""
+    """List what this clone and this machine trust, and write the bill of materials. Returns the exit status."""
     with venv.program(variables := _variables()):
         from infra.audit import sbom
 
-        sbom.write(ROOT, str(BILL.relative_to(ROOT)), variables, PUBLISHED_NODE)
+        sbom.write(ROOT, str(SBOM.relative_to(ROOT)), variables, PUBLISHED_NODE)
     return 0
 
 
 def _lock_images() -> int:
-    """Give the bases that a tag alone names the digests of their registries. Returns the exit status."""
+    """Add the registry's digest to each base image that is named by a tag alone. Returns the exit status."""
     with venv.program(_variables()):
         from infra.audit import images
 
@@ -117,20 +116,20 @@ ALL: tuple[Command, ...] = (
         (
             STACK,
             Option("--data-dir", "folder with the four IDX files", "DATA_DIR"),
-            Option("--adopt", "owner's id of a stack whose state was lost", "ADOPT"),
+            Option("--adopt", "take over the objects with this owner's id, after a lost state", "ADOPT"),
             Option(
                 "--replace-cluster",
-                "whether the stack's own cluster may be made anew",
+                "yes: the stack's own cluster may be replaced",
                 "REPLACE_CLUSTER",
                 choices=("", "no", "yes"),
             ),
-            Option("--trace", "file for where the time goes, which a trace viewer opens", "TRACE"),
+            Option("--trace", "write the times of all steps to this file, for a trace viewer", "TRACE"),
             VERBOSE,
         ),
     ),
     Command(
         "fetch",
-        "get and build what `up` takes from elsewhere, while there is a network",
+        "download and build everything that `up` needs, for a later `up` without network",
         "fetch --stack dev",
         lambda asked: setup.fetch(asked.stack),
         (STACK,),
@@ -144,7 +143,7 @@ ALL: tuple[Command, ...] = (
     ),
     Command(
         "watch",
-        "follow a stack's jobs, whoever has applied them: 0 ended well, 1 not, 2 cannot tell",
+        "follow a stack's jobs, also after a plain `pulumi up`: 0 succeeded, 1 failed, 2 unknown",
         "watch --stack dev",
         lambda asked: program_calls.watch(asked.stack),
         (STACK,),
@@ -152,7 +151,7 @@ ALL: tuple[Command, ...] = (
     ),
     Command(
         "status",
-        "say how the stack is: 0 healthy, 1 not, 2 cannot tell",
+        "show the health of the stack: 0 healthy, 1 not, 2 unknown",
         "status --stack dev --json",
         _status,
         (
@@ -160,7 +159,7 @@ ALL: tuple[Command, ...] = (
             JSON,
             Option(
                 "--metrics",
-                "in Prometheus' text format, into a file or to standard output",
+                "Prometheus' text format, to a file or to standard output",
                 number="?",
                 bare=prometheus_text.STANDARD_OUTPUT,
                 metavar="FILE",
@@ -170,7 +169,7 @@ ALL: tuple[Command, ...] = (
     ),
     Command(
         "doctor",
-        "look at the machine before anything is built: 0 fit, 1 not, 2 cannot tell",
+        "check whether this machine has what `up` needs: 0 yes, 1 no, 2 unknown",
         "doctor --stack dev",
         lambda asked: doctor.doctor(asked.stack, asked.json),
         (STACK, JSON),
@@ -178,27 +177,27 @@ ALL: tuple[Command, ...] = (
     ),
     Command(
         "env",
-        "print shell lines that set up a shell for plain pulumi, kubectl and kind",
+        "print variables for a shell with plain pulumi, kubectl and kind",
         "env --stack dev",
         _show_environment,
         (STACK,),
     ),
     Command(
         "review",
-        "write what would be applied below stacks/, and a page for the pull request",
+        "write the manifests of the stack to stacks/, and a page for the pull request",
         "review --stack gpu --base main",
         lambda asked: review.review(asked.stack, asked.base),
-        (STACK, Option("--base", "revision to compare with; else the main branch", "BASE")),
+        (STACK, Option("--base", "revision to compare with; default: the main branch", "BASE")),
     ),
     Command(
         "docs",
-        "build the site of the documents",
+        "build the documentation site",
         "docs",
         lambda asked: site.build(),
     ),
     Command(
         "drift",
-        "say whether the cluster is what the stack file says: 0 yes, 1 no, 2 cannot tell",
+        "check whether the cluster matches the stack file: 0 yes, 1 no, 2 unknown",
         "drift",
         lambda asked: drift.drift(asked.stack),
         (STACK,),
@@ -206,37 +205,37 @@ ALL: tuple[Command, ...] = (
     ),
     Command(
         "rerun",
-        "have the stack file ask for the same training once more",
+        "change the stack file so that the same training runs again",
         "rerun --stack dev --job pytorch-simple",
         lambda asked: stack_changes.rerun(asked.stack, asked.job),
         (STACK, Option("--job", "only this job of the stack", "JOB")),
     ),
     Command(
         "promote",
-        "take one stack's training options to another, as a commit",
+        "copy the training options of one stack to another, as a commit",
         "promote --source dev --target gpu --min-accuracy 0.99",
         lambda asked: stack_changes.promote(asked.source, asked.target, asked.min_accuracy),
         (
-            Option("--source", "stack whose options are taken", "FROM", offer=Offer.STACKS),
-            Option("--target", "stack that gets them", "TO", offer=Offer.STACKS),
-            Option("--min-accuracy", "that the source's run has to have reached, 0 to 1", "MIN_ACCURACY"),
+            Option("--source", "stack to copy the options from", "FROM", offer=Offer.STACKS),
+            Option("--target", "stack to copy them to", "TO", offer=Offer.STACKS),
+            Option("--min-accuracy", "least accuracy of the source's run, 0 to 1", "MIN_ACCURACY"),
         ),
     ),
     Command(
         "audit",
-        "list what is trusted of others, and write a bill of materials",
+        "list the third-party software that is trusted, and write a bill of materials",
         "audit",
         lambda asked: _audit(),
     ),
     Command(
         "lock-images",
-        "write the digest of each base that has none beside its tag",
+        "add the digest to each base image that is named by a tag alone",
         "lock-images",
         lambda asked: _lock_images(),
     ),
     Command(
         "test",
-        "run a suite of tests",
+        "run a test suite",
         "test --suite unit -- -k status",
         lambda asked: suites.test(asked.suite, asked.pytest),
         (Option("--suite", "which one", default="ci", choices=tuple(sorted(suites.SUITES))), PYTEST),
@@ -261,10 +260,10 @@ ALL: tuple[Command, ...] = (
         "runs --sort accuracy",
         lambda asked: listing.show(asked.stack, asked.sort, asked.json),
         (
-            Option("--stack", "only those of this stack", "STACK", default=None, offer=Offer.STACKS),
+            Option("--stack", "only runs of this stack", "STACK", default=None, offer=Offer.STACKS),
             Option(
                 "--sort",
-                "what the last one has most of",
+                "sort by this, largest last",
                 default="ended",
                 choices=tuple(sorted(listing.ORDERS)),
             ),
@@ -273,7 +272,7 @@ ALL: tuple[Command, ...] = (
     ),
     Command(
         "models",
-        "say which run each stack's model is from",
+        "show which run each stack's model is from",
         "models",
         lambda asked: listing.show_models(asked.json),
         (JSON,),
@@ -286,19 +285,19 @@ ALL: tuple[Command, ...] = (
         (
             STACK,
             Option(
-                "run", "one that `runs` lists; none to train again as the file says", "RUN", offer=Offer.RUNS
+                "run", "a run that `runs` lists; none: train again as the file says", "RUN", offer=Offer.RUNS
             ),
         ),
     ),
     Command(
         "compare",
-        "say in what two runs differ: configuration, then outcome",
+        "show how two runs differ: configuration, then result",
         "compare dev/pytorch-simple-03f275e1 dev/pytorch-simple-76b051b4",
         lambda asked: comparison.compare(*asked.runs),
         (
             Option(
                 "runs",
-                "<run> or <stack>/<run>, as `runs` lists them",
+                "two runs that `runs` lists: <run> or <stack>/<run>",
                 "A B",
                 number=2,
                 metavar="RUN",
@@ -308,27 +307,27 @@ ALL: tuple[Command, ...] = (
     ),
     Command(
         "sweep",
-        "search for the options that train best, as the stack file's section sweep says",
+        "search for the best training options, as section sweep of the stack file says",
         "sweep --stack dev",
         lambda asked: searching.sweep(asked.stack),
         (STACK, VERBOSE),
     ),
     Command(
         "board",
-        "show the runs of all stacks in TensorBoard, on this machine alone",
+        "show the runs of all stacks in TensorBoard, only on this machine",
         "board --port 0",
         lambda asked: listing.board(asked.port),
-        (Option("--port", "0 for one that is free", "PORT", default=listing.PORT),),
+        (Option("--port", "0 for a free port", "PORT", default=listing.PORT),),
     ),
     Command(
         "clean",
-        "remove all that this machine got from us, keep models and data",
+        "remove everything that these commands installed, keep models and data",
         "clean",
         lambda asked: clean.clean(protected.ensure_clean),
     ),
     Command(
         "completion",
-        "print what completes these commands in bash",
+        "print a script that completes these commands in bash",
         "completion",
         lambda asked: print(completion({each.name: each.options for each in ALL})),
         has_target=False,

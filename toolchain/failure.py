@@ -1,4 +1,4 @@
-"""What went wrong, as a sentence: a file of somebody else's, a full disk, a command that failed."""
+"""Errors as sentences for the user: another user's file, a full disk, a failed command."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
 def sentence(error: Exception) -> SetupError:
-    """The error as the user reads it. An unexpected one is kept with its traceback in a file that the text names."""
+    """The error for the user. The traceback of an unexpected error is written to a file, which the text names."""
     if isinstance(error, OSError):
         return _of_machine(error)
     if isinstance(error, subprocess.CalledProcessError):
         return SetupError(f"`{_shown(error.cmd)}` failed ({error.returncode}){_said(error)}")
     with tempfile.NamedTemporaryFile("w", prefix="trainstack-", suffix=".log", delete=False) as kept:
         kept.writelines(traceback.format_exception(error))
-    text = str(error).strip() or "no more is said"
+    text = str(error).strip() or "no message"
     return SetupError(
         f"unexpected error: {type(error).__name__}: {text}",
-        f"report it, with {kept.name}; then try again",
+        f"report it and attach {kept.name}; then try again",
     )
 
 
@@ -45,17 +45,17 @@ def _of_machine(error: OSError) -> SetupError:
 
 
 def others_file(file: Path, what: str) -> SetupError:
-    """Says whom a file belongs to that this user may not use, and how to take it over.
+    """An error for a file that this user may not use: its owner, and how to take it over.
 
     Parameters:
-        file: the file, or one that may not be made.
+        file: the file, which may not exist.
         what: the beginning of the sentence.
     """
     return SetupError(f"{what}{_owned_by(file)}", _access(file))
 
 
 def _access(file: Path) -> str:
-    """The command that lets this user at `file`; none where it would take `models/` from the pods that write there."""
+    """The command that gives this user access to `file`; empty if it would take `models/` from the pods."""
     if file.is_relative_to(MODELS):
         return f"sudo chmod -R a+rX {shlex.quote(str(file))}"  # we only read there
     folder = _folder(file)
@@ -68,7 +68,7 @@ def _access(file: Path) -> str:
 
 
 def _folder(file: Path) -> Path:
-    """The folder of ours that holds `file`: our cache, or one at the top of the clone; else the file."""
+    """Our folder that holds `file`: our cache, or a folder at the top of the clone; otherwise `file`."""
     if file.is_relative_to(cache()):
         return cache()
     if file.is_relative_to(ROOT) and file != ROOT:

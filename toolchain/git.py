@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 WHOLE = ("-c", "core.sparseCheckout=false", "-c", "core.fsmonitor=false")
-"""Git looks at every file itself, also at those that a sparse checkout leaves out."""
+"""With these options, Git looks at every file, also at files outside a sparse checkout."""
 STATUS = (
     "status",
     "--porcelain",
@@ -18,7 +18,7 @@ STATUS = (
     "--no-renames",
     "--ignore-submodules=none",
 )
-"""What differs from the index, whatever a user has told Git to leave out."""
+"""Lists what differs from the index, also files that the user's configuration leaves out."""
 NO_CLONE = "not a git repository"
 
 
@@ -27,9 +27,9 @@ class GitError(RuntimeError):
 
 
 def run(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """`git` with these words and variables, in `folder`; names that are no UTF-8 come as Python has them.
+    """Run `git` with these words and variables in `folder`. Names that are not UTF-8 have surrogate escapes.
 
-    Raises OSError where there is no Git.
+    Raises OSError if Git is not installed.
     """
     environment = {**os.environ, "LC_ALL": "C", **variables}
     command = ["git", *words]
@@ -39,7 +39,7 @@ def run(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProc
 
 
 def answer(folder: Path, *words: str) -> str | None:
-    """What Git prints; None where it fails, or there is none."""
+    """What Git prints; None if it fails or is not installed."""
     try:
         done = run(folder, *words)
     except OSError:
@@ -48,7 +48,7 @@ def answer(folder: Path, *words: str) -> str | None:
 
 
 def asked(folder: Path, *words: str, **variables: str) -> str:
-    """What Git prints. Raises GitError where it fails, or there is none."""
+    """What Git prints. Raises GitError if it fails or is not installed."""
     try:
         done = run(folder, *words, **variables)
     except OSError as error:
@@ -59,9 +59,9 @@ def asked(folder: Path, *words: str, **variables: str) -> str:
 
 
 def changes(folder: Path) -> list[str]:
-    """Names of the files of a clone that differ from its commit, are missing, or are in none. Raises GitError.
+    """Names of the files of a clone that differ from its commit, are missing, or are new. Raises GitError.
 
-    The clone's own index is not asked: --assume-unchanged and --skip-worktree would hide a file.
+    It does not use the clone's own index: --assume-unchanged and --skip-worktree would hide a file.
     """
     with tempfile.TemporaryDirectory(prefix="trainstack-index-") as place:
         index = str(Path(place) / "index")
@@ -71,9 +71,9 @@ def changes(folder: Path) -> list[str]:
 
 
 def committed(folder: Path, is_wanted: Callable[[str], bool]) -> dict[str, str]:
-    """Name -> text of the wanted files in `folder` as the commit has them; empty without a commit, or without Git.
+    """Name -> text of the wanted files of `folder` in the commit; empty without a commit or without Git.
 
-    Raises GitError where a clone is there, and Git does not tell.
+    Raises GitError if Git cannot read the clone.
     """
     try:
         head = run(folder, "rev-parse", "--verify", "--quiet", "HEAD")

@@ -1,6 +1,6 @@
-"""SIGINT and SIGTERM: the first ends the command in order, a later one hastens that end.
+"""SIGINT and SIGTERM: the first signal ends the command in order, a later one makes it end faster.
 
-`timeout` signals make and us, and make hands the signal on: signals that come together are one wish.
+`timeout` signals make and us, and make passes its signal on. So signals that come together count as one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from types import FrameType
 NUMBERS = (signal.SIGINT, signal.SIGTERM)
 TOGETHER_S = 1.0
 POLL_S = 0.5
-"""Seconds after which a wait looks up: a signal that another thread took does not wake the main one."""
+"""The longest wait without a check for signals: a signal that another thread gets does not wake the main thread."""
 
 
 def _raise() -> None:
@@ -23,7 +23,7 @@ def _raise() -> None:
 
 
 def _leave() -> None:
-    """Nothing can be hastened."""
+    """There is nothing that could end faster."""
 
 
 @dataclass
@@ -38,7 +38,7 @@ class _Interruption:
     def handle(self, number: int, frame: FrameType | None) -> None:
         now = time.monotonic()
         earlier, self.last = self.last, now
-        # Noted before anything is done: the next signal may come while this one is handled.
+        # Set first, because the next signal may come while this one is handled.
         if self.first is None:
             self.first = now
             self.begin()
@@ -50,7 +50,7 @@ _current = _Interruption()
 
 
 def catch(hasten: Callable[[], None]) -> None:
-    """From now on the first signal raises KeyboardInterrupt, once; each later wish calls `hasten`.
+    """From now on the first signal raises KeyboardInterrupt, once; each later one calls `hasten`.
 
     Both run between two instructions of the main thread: `hasten` must take no lock and print nothing.
     """
@@ -61,17 +61,17 @@ def catch(hasten: Callable[[], None]) -> None:
 
 
 def ignore() -> None:
-    """The command has ended in order: a signal that comes while Python shuts down changes nothing any more."""
+    """Ignore signals while Python shuts down: the command has already ended in order."""
     for number in NUMBERS:
         signal.signal(number, signal.SIG_IGN)
 
 
 @contextmanager
 def handled_by(begin: Callable[[], None], hasten: Callable[[], None]) -> Iterator[None]:
-    """Call these instead, as long as the block runs; after it, raise KeyboardInterrupt if a signal came meanwhile."""
+    """Call these functions instead while the block runs; after it, raise KeyboardInterrupt if a signal came."""
     handler = _current
     before = handler.begin, handler.hasten
-    # `begin` last: a signal in between must not find a `hasten` for what has not begun.
+    # `begin` is set last: between the two, a signal must not call `hasten` before `begin`.
     handler.hasten, handler.begin = hasten, begin
     try:
         yield

@@ -1,4 +1,4 @@
-"""The line that every error ends with: the next command to try, in the words that the user has used."""
+"""The last line of every error: the next command to try, in the form that the user has used."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from toolchain.options import STACK, Option
 from toolchain.steps import SetupError
 
 NAME = "trainstack"
-# A fix that already says a command: in backticks, or as a line that can be typed.
+# A fix that already contains a command: in backticks, or as plain text.
 _SAID = re.compile(
     rf"`[^`]+`|\b(?:sudo|git|docker) [\w-]|\bmake (?:{'|'.join(map(re.escape, BY_NAME))})\b|\bpython3 -m "
 )
 
 
 def name() -> str:
-    """What the user calls the command line."""
+    """The name of the command line that the user has typed."""
     return NAME if Path(sys.argv[0]).name == NAME else "python3 -m toolchain"
 
 
 def after(error: SetupError, asked: argparse.Namespace) -> str:
-    """The line for `error`; empty where its fix says a command.
+    """The line for `error`; empty if its fix contains a command.
 
-    With a fix in words, the same command is to be tried after it; without one, a command that tells more. Where a word
-    of the command can never be right, it is the one with the word that was meant, or the help.
+    After a fix in words, the same command is to be tried again. Without a fix, it is a command that shows more. If a
+    word of the command is wrong, it is the command with the likely word, or the help.
     """
     if _SAID.search(error.fix):
         return ""
@@ -43,7 +43,7 @@ def after(error: SetupError, asked: argparse.Namespace) -> str:
 
 
 def again(asked: argparse.Namespace, instead: Mapping[str, str] = MappingProxyType({})) -> str:
-    """The same command once more, with words replaced by those `instead` of them."""
+    """The same command again, with the words of `instead` replaced."""
     given = {
         name: instead.get(value, value) if isinstance(value, str) else value
         for name, value in vars(asked).items()
@@ -52,7 +52,7 @@ def again(asked: argparse.Namespace, instead: Mapping[str, str] = MappingProxyTy
 
 
 def look(asked: argparse.Namespace) -> str:
-    """The command that tells more: of the stack where the command has one, of the machine, of the command itself."""
+    """The command that shows more: about the command's stack, else the machine, else the command itself."""
     command = BY_NAME[asked.verb]
     if STACK in command.options and asked.verb != "status":
         return shown(BY_NAME["status"], {"stack": asked.stack})
@@ -62,12 +62,12 @@ def look(asked: argparse.Namespace) -> str:
 
 
 def help_of(verb: str) -> str:
-    """The command that explains `verb`; all of them where it is none."""
+    """The command that explains `verb`; the general help if `verb` is not a command."""
     return f"{name()} {verb} --help" if verb in BY_NAME else f"{name()} --help"
 
 
 def shown(command: Command, given: Mapping[str, Any]) -> str:
-    """`command` with what was `given`, as make's target where make has called, else as a line for the shell."""
+    """`command` with the `given` values, as a make target if make has called, else as a shell command."""
     is_by_make = bool(os.environ.get("MAKELEVEL")) and command.has_target
     return _as_make(command, given) if is_by_make else _plain(command, given)
 
@@ -90,7 +90,7 @@ def _as_make(command: Command, given: Mapping[str, Any]) -> str:
 
 
 def _words(options: Sequence[Option], given: Mapping[str, Any]) -> list[str]:
-    """The options that have another value than their default, then the operands."""
+    """The options whose value is not the default, then the operands."""
     words: list[str] = []
     for option in (each for each in options if not each.is_operand):
         if option.is_switch:
@@ -102,7 +102,7 @@ def _words(options: Sequence[Option], given: Mapping[str, Any]) -> list[str]:
 
 
 def _values(option: Option, given: Mapping[str, Any]) -> list[str]:
-    """What was given for `option`; nothing for its default."""
+    """The given values of `option`; none for its default."""
     value = given.get(option.name)
     if isinstance(value, list):
         return [str(each) for each in value]

@@ -1,4 +1,4 @@
-"""Options of the command line as data: argparse, make's variables and the shell's completion are made of them."""
+"""Options of the command line as data, for argparse, make's variables and the shell's completion."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Any
 from toolchain.paths import MODELS, STACKS
 
 MAKE_GIVEN, MAKE_GOALS = "TRAINSTACK_MAKE_GIVEN", "TRAINSTACK_MAKE_GOALS"
-"""Variables in which the Makefile tells the names that were given on make's command line, and the targets."""
+"""In these variables, the Makefile passes the names that were set on make's command line, and the targets."""
 
 
 class Offer(Enum):
-    """What a shell completes the value with."""
+    """What a shell offers as completion of the value."""
 
     STACKS = "stacks"
     RUNS = "runs"
@@ -25,20 +25,20 @@ class Offer(Enum):
 
 @dataclass(frozen=True)
 class Option:
-    """One option; one without dashes is an operand.
+    """One option, or an operand if `flag` has no dashes.
 
     Parameters:
-        flag: as it is written, `--stack`.
-        help: a line about it; may be empty where the name says it all.
-        variable: make's variable for it, several for an operand with a number; empty where ARGS hands it on.
-        default: the value where none is given.
-        choices: all values that it has; empty where they cannot be listed.
-        short: as it is written with one letter.
+        flag: the option, for example `--stack`.
+        help: a one-line description; may be empty if the name is clear.
+        variable: make's variable for it, several for an operand with a number; empty if ARGS passes it on.
+        default: the value if none is given.
+        choices: all possible values; empty if they cannot be listed.
+        short: the option with one letter.
         is_switch: whether it has no value.
-        number: as argparse's nargs.
-        bare: the value of the option that is written without one.
-        metavar: what the help calls the value.
-        offer: what a shell completes the value with, beside `choices`.
+        number: argparse's nargs.
+        bare: the value if the option is given without a value.
+        metavar: the name of the value in the help.
+        offer: what a shell offers as completion, besides `choices`.
     """
 
     flag: str
@@ -63,7 +63,7 @@ class Option:
         return not self.flag.startswith("-")
 
     def add_to(self, parser: argparse.ArgumentParser) -> None:
-        """Make it an argument of `parser`."""
+        """Add it to `parser`."""
         if self.is_switch:
             names = [name for name in (self.short, self.flag) if name]
             parser.add_argument(*names, action="store_true", help=self.help)
@@ -75,14 +75,12 @@ class Option:
         parser.add_argument(self.flag, **{key: value for key, value in keywords.items() if value is not None})
 
 
-STACK = Option(
-    "--stack", "whose file is stacks/Pulumi.<stack>.yaml", "STACK", default="dev", offer=Offer.STACKS
-)
-JSON = Option("--json", "for programs, with all that is known", is_switch=True)
+STACK = Option("--stack", "name of stacks/Pulumi.<stack>.yaml", "STACK", default="dev", offer=Offer.STACKS)
+JSON = Option("--json", "print JSON, with all details", is_switch=True)
 VERBOSE = Option("--verbose", "show Pulumi's own output", short="-v", is_switch=True)
-PYTEST = Option("pytest", "arguments for pytest, behind --", number="*")
+PYTEST = Option("pytest", "arguments for pytest, after --", number="*")
 
-# bash looks for stacks and runs when it is asked, so that a new one is known at once.
+# bash lists stacks and runs at each completion, so that it knows new ones at once.
 SCRIPT = """\
 _trainstack_stacks() {{
   local file
@@ -114,7 +112,7 @@ FOUND = {Offer.STACKS: "$(_trainstack_stacks)", Offer.RUNS: "$(_trainstack_runs)
 
 
 def completion(commands: Mapping[str, Sequence[Option]]) -> str:
-    """Lines for bash's `source`: they complete commands, options and values, stacks and runs that are there.
+    """A script for bash's `source`. It completes commands, options, values, and existing stacks and runs.
 
     Parameters:
         commands: the options of each command, by its name.
@@ -128,7 +126,7 @@ def completion(commands: Mapping[str, Sequence[Option]]) -> str:
 
 
 def _cases(name: str, options: Sequence[Option]) -> list[str]:
-    """After an option its values; elsewhere in the command its options and operands."""
+    """After an option, offer its values; elsewhere in the command, its options and operands."""
     valued = [each for each in options if not each.is_operand and not each.is_switch]
     lines = [f'      {shlex.quote(f"{name} {each.flag}")}) offered="{_values(each)}" ;;' for each in valued]
     words = [each.flag for each in options if not each.is_operand] + ["--help"]

@@ -1,6 +1,6 @@
-"""Steps that run at the same time: one compiles while others wait for the network.
+"""Runs steps at the same time: one compiles while others wait for the network.
 
-A job depends on another by asking for its result.
+A job that depends on another asks for its result.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ MOST = 32
 class Jobs:
     """`with Jobs() as jobs: a = jobs.start(f); jobs.start(lambda: g(a.result()))`.
 
-    Leaving the block waits for all. The first failure ends every other job's running command
-    and is raised; so does Ctrl-C.
+    The end of the block waits for all jobs. The first failure, or Ctrl-C, ends the running commands of all other jobs,
+    and is raised.
     """
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class Jobs:
             if not finished:
                 stop_children()
             self._pool.shutdown(wait=True, cancel_futures=not finished)
-            allow_children()  # what follows, such as a clean-up, may run commands again
+            allow_children()  # later code, such as a clean-up, may run commands again
         if error is None:
             self._raise_cause()
 
@@ -58,6 +58,6 @@ class Jobs:
         return [e for f in self._all if f.done() and not f.cancelled() and (e := f.exception())]
 
     def _raise_cause(self) -> None:
-        """Raise the failure that stopped the others, not one of those that it stopped."""
+        """Raise the first failure, not the error of a job that it stopped."""
         for error in sorted(self._errors(), key=lambda e: isinstance(e, StoppedError)):
             raise error

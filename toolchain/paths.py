@@ -1,4 +1,4 @@
-"""Where things lie: one list, so that `clean` knows what it may remove."""
+"""All paths in one list, so that `clean` knows what it may remove."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ MODELS = ROOT / agreed.MODELS
 DATA = ROOT / agreed.DATA
 VENV = ROOT / ".venv"
 
-# Of the machine, not of the clone: our engine, and what we installed.
+# Shared by all clones on this machine: our engine, and packages that we installed.
 _USUAL = Path(agreed.USUAL_MACHINE)
 MACHINE = Path(os.environ.get(agreed.MACHINE) or _USUAL)
-# Sockets and what else a reboot may take away.
+# Sockets and other files that a reboot may remove.
 MACHINE_RUN = Path("/run/trainstack") if MACHINE == _USUAL else MACHINE / "run"
 
 
 def cache() -> Path:
-    """The per-user cache: built tools, base file systems, answers worth keeping for a day."""
+    """The per-user cache: built tools, base file systems, answers that are kept for a day."""
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(base) / "trainstack"

@@ -1,7 +1,7 @@
-"""Progress on the screen: short lines as things end, and one about what runs meanwhile.
+"""Progress on the screen: a short line when a step ends, and one line about the running steps.
 
-Standard library only: this runs on a bare machine before any virtual environment exists.
-Progress goes to stderr, so that `env` and `stack output` keep stdout for themselves.
+Standard library only: this runs on a bare machine before there is a virtual environment.
+Progress goes to stderr; stdout is for the output of commands such as `env` and `stack output`.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 BEAT_S = 15.0
-"""Seconds until the first line about what runs, where no terminal shows it; each pause after it is twice as long."""
+"""Without a terminal: seconds until the first line about running steps. Each later pause is twice as long."""
 
 LONGEST_BEAT_S = 480.0
 MOST_NAMED = 3
-"""Running steps that such a line names."""
+"""How many running steps such a line names."""
 
 Event = Mapping[str, Any]
-"""What a live view draws: `is` says of which kind it is."""
+"""An event for a live view. `is` names its kind."""
 
 
 class Screen(Protocol):
-    """A live view. `send` tells whether it is still there."""
+    """A live view. `send` returns whether the view still runs."""
 
     def send(self, event: Event) -> bool: ...
 
 
 @dataclass
 class Step:
-    """One running step; `said` is what it is doing at the moment."""
+    """One running step; `said` is what it does now."""
 
     name: str
     board: Board
@@ -43,7 +43,7 @@ class Step:
     has_failed: bool = False
 
     def note(self, text: str) -> None:
-        """Say what the step does now, as long as it runs."""
+        """Show what the step does now."""
         self.said = text
         self.board.send({"is": "noted", "phase": self.name, "text": text})
 
@@ -52,7 +52,7 @@ class Step:
         self.result = text
 
     def fail(self) -> None:
-        """Show it as failed when it ends, though no error ends it: what it waited for went wrong."""
+        """Show the step as failed, without an error, because something that it waited for failed."""
         self.has_failed = True
 
     @property
@@ -61,7 +61,7 @@ class Step:
 
 
 class Board:
-    """The steps running now, drawn by one thread, whatever thread they run in."""
+    """The running steps. One thread draws them; they may run in other threads."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -76,7 +76,7 @@ class Board:
         self.next_beat = 0.0
 
     def line(self, text: str) -> None:
-        """Show `text` for good."""
+        """Print `text`; it stays on the screen."""
         with self.lock:
             if self.send({"is": "line", "text": text}):
                 return
@@ -85,7 +85,7 @@ class Board:
             sys.stderr.flush()
 
     def send(self, event: Event) -> bool:
-        """Hand `event` to the live view; whether there is one."""
+        """Send `event` to the live view; returns whether there is one."""
         with self.lock:
             if self.recorder:
                 self.recorder(event)
@@ -94,7 +94,7 @@ class Board:
             return self.screen is not None
 
     def note(self, text: str) -> None:
-        """Say what the step that was begun last does now."""
+        """Show what the latest step does now."""
         with self.lock:
             if self.running:
                 self.running[-1].note(text)
@@ -118,7 +118,7 @@ class Board:
             self.line(f"{outcome} {step.name}{result} ({step.seconds:.1f} s)")
 
     def show(self, screen: Screen | None) -> None:
-        """From now on `screen` draws, or nobody does; the steps that run are told to it."""
+        """Draw on `screen` from now on, if any; it gets the running steps first."""
         with self.lock:
             if self.live and screen:
                 sys.stderr.write("\r\x1b[K")
@@ -155,12 +155,12 @@ class Board:
 
 
 def is_terminal() -> bool:
-    """Whether somebody looks at a terminal: neither a dumb one, nor that of a CI job."""
+    """Whether a user looks at a terminal; not a dumb terminal, and not a CI job."""
     return sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb" and not os.environ.get("CI")
 
 
 def beat(running: list[Step]) -> str:
-    """One line about the steps that run now, those that have run longest first."""
+    """One line about the running steps, the oldest first."""
     told = [f"{s.name}{': ' + s.said if s.said else ''} ({s.seconds:.0f} s)" for s in running[:MOST_NAMED]]
     more = [f"{len(running) - MOST_NAMED} more"] if len(running) > MOST_NAMED else []
     return f" … {', '.join([*told, *more])}"

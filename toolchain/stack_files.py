@@ -1,4 +1,4 @@
-"""The stacks that there are: one file each."""
+"""Lists the stacks: each has one file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def file(stack: str) -> Path:
 
 
 def check(stack: str) -> None:
-    """Raise SetupError, naming the stacks there are, for one that has no file."""
+    """Raise SetupError, which lists the stacks, if `stack` has no file."""
     there = names()
     if stack in there:
         return

@@ -1,6 +1,6 @@
 """Steps, child processes and errors of the set-up.
 
-Standard library only: this runs on a bare machine before any virtual environment exists.
+Standard library only: this runs on a bare machine before there is a virtual environment.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class SetupError(Exception):
     """What went wrong and what the user can do about it.
 
     Parameters:
-        instead: a word of the command that can never be right, and the one that was meant where somebody knows.
+        instead: a wrong word of the command, and the likely word if there is one.
     """
 
     def __init__(self, what: str, fix: str = "", *, instead: tuple[str, ...] = ()) -> None:
@@ -38,7 +38,7 @@ class SetupError(Exception):
 
 
 class StoppedError(SetupError):
-    """A command that was ended because something else has failed."""
+    """A command that was ended because another one failed."""
 
 
 _board = Board()
@@ -48,7 +48,7 @@ _stopping = threading.Event()
 
 @contextmanager
 def step(name: str) -> Iterator[Step]:
-    """Show `name` as running, then how long it took; `phase_times` keeps the figure."""
+    """Show `name` as running, then its time; `phase_times` keeps the time."""
     running = Step(name, _board)
     _board.begin(running)
     try:
@@ -60,32 +60,32 @@ def step(name: str) -> Iterator[Step]:
 
 
 def say(text: str) -> None:
-    """Print one line without tearing the live progress line."""
+    """Print one line without damage to the live progress line."""
     _board.line(text)
 
 
 def note(text: str) -> None:
-    """Say what the step that was begun last does now."""
+    """Show what the latest step does now."""
     _board.note(text)
 
 
 def tell(event: Event) -> None:
-    """Hand `event` to the live view, where there is one."""
+    """Send `event` to the live view, if there is one."""
     _board.send(event)
 
 
 def expect(usual: Mapping[str, float]) -> None:
-    """Have the live view tell how long a phase took the last time: its name -> seconds."""
+    """Let the live view show how long each phase took last time: phase -> seconds."""
     _board.usual = usual
 
 
 def draw_on(screen: Screen | None) -> None:
-    """Have `screen` draw from now on; None: lines again."""
+    """Draw on `screen` from now on; None prints lines again."""
     _board.show(screen)
 
 
 def record_with(recorder: Callable[[Event], None] | None) -> None:
-    """Have `recorder` get every event from now on; None: nobody."""
+    """Send every event to `recorder` from now on; None stops that."""
     _board.recorder = recorder
 
 
@@ -105,9 +105,9 @@ def run(
 ) -> None:
     """Run `cmd` to its end with both outputs appended to `log`.
 
-    `env` is added to the process's own environment, which goes without the names in `unset`: unless that is given,
-    DOCKER_BUILDKIT, which our own Dockerfiles do not need. Raises SetupError
-    with the log's last lines when the command fails, cannot be started, or takes longer than `timeout` seconds.
+    `env` is added to the process's own environment, without the names in `unset`; by default that is DOCKER_BUILDKIT,
+    which our own Dockerfiles do not need. Raises SetupError with the log's last lines if the command fails, cannot be
+    started, or takes longer than `timeout` seconds.
     """
     words = [str(word) for word in cmd]
     inherited = {name: value for name, value in os.environ.items() if name not in unset}
@@ -129,7 +129,7 @@ def run(
 def _logged(
     shown: str, log: Path, timeout: float | None = None
 ) -> Iterator[tuple[IO[bytes], list[subprocess.Popen[bytes]]]]:
-    """The end of `log`, for what a command says, and a list for its processes. Raises SetupError as `run` does."""
+    """`log`, opened to append a command's output, and a list for its processes. Raises SetupError as `run` does."""
     log.parent.mkdir(parents=True, exist_ok=True)
     started: list[subprocess.Popen[bytes]] = []
     with log.open("ab") as sink:
@@ -152,7 +152,7 @@ def _logged(
 
 
 def wait(child: subprocess.Popen[bytes], timeout: float | None = None) -> int:
-    """Wait for `child`; signals are handled meanwhile. Raises subprocess.TimeoutExpired."""
+    """Wait for `child`, and handle signals meanwhile. Raises subprocess.TimeoutExpired."""
     end = math.inf if timeout is None else time.monotonic() + timeout
     while True:
         try:
@@ -164,7 +164,7 @@ def wait(child: subprocess.Popen[bytes], timeout: float | None = None) -> int:
 
 @contextmanager
 def stoppable(child: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Wait for `child` inside: `stop_children` ends it, and so does an error that leaves the block."""
+    """Wait for `child` in this block: `stop_children` ends it, and so does an error that leaves the block."""
     _children.add(child)
     try:
         if _stopping.is_set():
@@ -180,10 +180,10 @@ def stoppable(child: subprocess.Popen[bytes]) -> Iterator[None]:
 def pipe(
     source: Sequence[str], target: Sequence[str], *, log: Path, env: Mapping[str, str] | None = None
 ) -> None:
-    """`source | target`, with what both say appended to `log` and `env` added to the environment.
+    """Run `source | target`, with their messages appended to `log` and `env` added to the environment.
 
-    When `target` ends early, the pipe is closed, so that `source` ends too: it would wait for ever to write. Raises
-    SetupError with the log's last lines when either fails.
+    If `target` ends early, the pipe is closed, so that `source` ends too: otherwise it would hang in a write. Raises
+    SetupError with the log's last lines if either fails.
     """
     shown = f"{' '.join(source)} | {' '.join(target)}"
     environment = {**os.environ, **(env or {})}
@@ -203,14 +203,14 @@ def pipe(
 
 
 def stop_children() -> None:
-    """End every command that `run` has started, and each that it is asked for later."""
+    """End every command that `run` has started, and those that it starts later."""
     _stopping.set()
     for child in list(_children):
         _stop(child)
 
 
 def allow_children() -> None:
-    """Take `stop_children` back."""
+    """Undo `stop_children`."""
     _stopping.clear()
 
 

@@ -153,8 +153,8 @@ def _of_variable(value: Any) -> Any:
     return value.manifest() if isinstance(value, Section) else value
 
 
-def unapplied(file: Path, applied: Mapping[str, Any]) -> list[str]:
-    """A line for each key with another value in the stack file than in `applied`; defaults are values, too.
+def config_diff(file: Path, applied: Mapping[str, Any]) -> list[str]:
+    """A line for each key that the stack file gives another value than `applied`; defaults are values, too.
 
     Pulumi's history has only the stack file's own keys. The base's values at that time are unknown, so its present
     values are used: a changed base causes no line.

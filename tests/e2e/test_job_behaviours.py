@@ -95,7 +95,7 @@ def test_a_finished_job_leaves_and_its_run_stays(jobs: Jobs) -> None:
     drift, status = jobs.project.make("drift"), jobs.project.make("status")
     assert drift.returncode == 0, drift.stdout
     assert status.returncode == 0, status.stdout
-    assert f"kubeflow/{name} has finished and left; its run is {run.name}" in status.stdout
+    assert f"kubeflow/{name} has finished and was deleted; its run is {run.name}" in status.stdout
 
 
 def test_another_pace_of_the_controllers_leaves_the_job(jobs: Jobs) -> None:

@@ -35,7 +35,7 @@ def test_what_a_tag_publishes_is_whole_and_trains(engine: Engine, tmp_path: Path
         )
         version = told.stdout.split()[1]
         assert "does not name version" in release(source.root, "v0.0.1", str(tmp_path)).stderr
-        assert "does not name the present commit" in release(source.root, f"v{version}", str(tmp_path)).stderr
+        assert "does not name the current commit" in release(source.root, f"v{version}", str(tmp_path)).stderr
 
         changes = (source.root / "CHANGELOG.md").read_text().replace(f"## [{version}]", "## [of another]")
         (source.root / "CHANGELOG.md").write_text(changes)

@@ -82,12 +82,12 @@ def test_what_was_not_shown_is_not_done(project: AppliedProject, monkeypatch: py
 
 def test_a_plan_of_what_nobody_has_reviewed_is_not_applied(project: AppliedProject, printed: Printed) -> None:
     def refuse() -> None:
-        raise SetupError("no commit has what is here")
+        raise SetupError("these files have changes without a commit")
 
     project.stand()
     before = project.settled()
     project.configured(**THREE)
-    with pytest.raises(SetupError, match="no commit"):
+    with pytest.raises(SetupError, match="changes without a commit"):
         updated(project, refuse)
     assert len(printed) == 1
     assert job_specs(project.settled()) == job_specs(before)

@@ -173,7 +173,9 @@ def test_down_leaves_a_claim_that_others_pods_mount_with_its_volume(
     shown = capfd.readouterr().out
     assert ended.status == 0, ended.told
     kept = [f"PersistentVolume/{MODELS}", CLAIM, *([f"Namespace/{NAMESPACE}"] if is_own else [])]
-    (told,) = [each for each in shown.splitlines() if each.startswith("left in the cluster, as others use")]
+    (told,) = [
+        each for each in shown.splitlines() if each.startswith("left in the cluster, because others use")
+    ]
     assert sorted(told.partition(": ")[2].split(", ")) == sorted(kept)
     assert f"used by: Pod/{NAMESPACE}/theirs\n" in shown
     assert f"kubectl --namespace {NAMESPACE} delete persistentvolumeclaim {MODELS}" in shown

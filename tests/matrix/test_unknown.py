@@ -264,7 +264,7 @@ def test_down_leaves_what_it_may_not_look_at(
         proxy.failing.clear()
     shown = capfd.readouterr().out
     assert ended.status == 0, ended.told
-    assert f"left in the cluster, as others use it: {', '.join(stays)}\n" in shown
+    assert f"left in the cluster, because others use it: {', '.join(stays)}\n" in shown
     assert f"used by: unknown: this user may not list {ALLOWED_STAY[scene]}" in shown
     after = project.objects()
     kept = {title(each): each["metadata"] for each in after.values() if title(each) in stays}

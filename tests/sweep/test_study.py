@@ -225,7 +225,7 @@ def test_another_search_does_not_touch_the_study(world: World, optuna: Path) -> 
     file = searching.study_file(world.asked)
     before = file.read_bytes()
     world.plan["identity"] = "other"
-    with pytest.raises(SetupError, match="was begun with other options"):
+    with pytest.raises(SetupError, match="began with other options"):
         study(world, optuna).exchange([], proposes=True)
     assert file.read_bytes() == before
 
@@ -236,7 +236,7 @@ def test_another_search_does_not_touch_the_study(world: World, optuna: Path) -> 
 def test_a_file_that_is_no_study_is_told_and_kept(world: World, optuna: Path, text: str) -> None:
     file = searching.study_file(world.asked)
     file.write_text(text * 3, encoding="latin-1")
-    with pytest.raises(SetupError, match="no journal of Optuna's") as refused:
+    with pytest.raises(SetupError, match="not a journal of Optuna") as refused:
         study(world, optuna).exchange([], proposes=True)
     assert "move it aside" in refused.value.fix
     assert file.read_text(encoding="latin-1") == text * 3

@@ -100,7 +100,7 @@ def test_a_row_is_complete_when_each_phase_was_hit(made: list[Record], lacks: st
 
 SAID = """\
  ✓ node image (0.4 s)
- ✓ a first look at the volumes (13.6 s)
+ ✓ checking the volumes (13.6 s)
 Updating (dev):
  ~  trainstack:operator:Operator dev-operator refreshing (0s)
     pulumi:pulumi:Stack trainstack-dev running
@@ -115,7 +115,7 @@ Updating (dev):
  -- kubernetes:kubeflow.org/v1:PyTorchJob PyTorchJob/pytorch-simple deleting original (0s)
  ++ pulumi-python:dynamic/trainstack:Run pytorch-simple creating replacement (0s) [diff: ~run,uid]
  ✓ pulumi up (70.1 s)
-   13.6 s  a first look at the volumes
+   13.6 s  checking the volumes
 Destroying (dev):
 """
 

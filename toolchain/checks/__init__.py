@@ -1,1 +1,1 @@
-"""The test suites and the review."""
+"""Test suites, review, drift, and changes of stack files."""

@@ -1,4 +1,4 @@
-"""`make drift`: whether the cluster still is what the stack file says. It looks, changes nothing and trains nothing."""
+"""`make drift`: checks whether the cluster matches the stack file. It changes nothing and trains nothing."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from toolchain.operating import backend, environment, pulumi_cli, setup, state, 
 from toolchain.steps import SetupError, step
 
 NONE, DRIFT = 0, 1
-"""Exit statuses. An error has another; `pulumi preview --expect-no-changes` has one for both (pulumi/pulumi#8992)."""
+"""Exit statuses. An error has a third; `pulumi preview --expect-no-changes` has one for both (pulumi/pulumi#8992)."""
 
-# Steps that change nothing in the cluster: what a refresh reads, and what is as it was.
+# Steps that change nothing in the cluster: reads of a refresh, and unchanged objects.
 QUIET = ("same", "read", "refresh")
-# Resources that are files of this machine: a clone, or a CI runner, that has not copied the model is no drift.
+# Resources that are files on this machine: a clone or a CI runner without a copy of the model is not drift.
 HERE = "pulumi-python:dynamic/trainstack:ModelCopy"
 MOST_LETTERS = 60
 
 
 def drift(stack: str) -> int:
-    """Print what an update would change in the cluster now: NONE or DRIFT. Raises SetupError where nobody can tell."""
+    """Print what an update would change in the cluster; returns NONE or DRIFT. Raises SetupError if that is unknown."""
     found = differences(stack)
     print("\n".join(found or [f"stack {stack}: no drift"]))
     return DRIFT if found else NONE
 
 
 def differences(stack: str) -> list[str]:
-    """One line for each object that is not as the stack file says. Raises SetupError where that cannot be told."""
+    """One line for each object that differs from the stack file. Raises SetupError if that is unknown."""
     stack_files.check(stack)
     user_backend.check(stack)
     with setup.project_lock():
@@ -41,7 +41,7 @@ def differences(stack: str) -> list[str]:
 
 
 def changed_steps(steps: list[dict[str, Any]]) -> list[str]:
-    """The steps that change something, one line each."""
+    """A line for each step that changes something."""
     return [_line(each) for each in steps if each["op"] not in QUIET and f"{HERE}::" not in each["urn"]]
 
 
@@ -53,7 +53,7 @@ def _line(each: dict[str, Any]) -> str:
 
 
 def _field(each: dict[str, Any], path: str) -> str:
-    """A top-level value that is short is shown as it is and as it should be."""
+    """`path: now -> wanted` for short top-level values, else `path`."""
     values = [(each.get(state) or {}).get("inputs", {}) for state in ("oldState", "newState")]
     for word in path.split("."):
         values = [value.get(word) if isinstance(value, dict) else None for value in values]

@@ -1,4 +1,4 @@
-"""A protected stack is applied only as a review has shown it: from a clean tree, with renderings that are fresh."""
+"""A protected stack is applied only as it was reviewed: from a clean tree, with fresh renderings."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ SHOWN = 5
 
 
 def ensure_committed(stack: str) -> Callable[[], None]:
-    """Refuse a protected `stack` that no commit has as it is here; the caller holds the project's lock.
+    """Refuse a protected `stack` if this clone has changes without a commit; the caller holds the project's lock.
 
-    Returns the check to make when the data set is in its place, and again of each plan: of the tree once more, and of
-    the renderings. Both raise SetupError; of a stack that is not protected they ask nothing else.
+    Returns a check of the tree and the renderings. Call it after the data set is copied, and again for each plan.
+    Both raise SetupError. For a stack that is not protected, they check nothing else.
     """
     ensure_clean(stack)
     return partial(_ensure_reviewed, stack)
 
 
 def ensure_clean(stack: str) -> None:
-    """Raises SetupError where `stack` is protected, and this clone is not as its commit has it."""
+    """Raises SetupError if `stack` is protected, and this clone differs from its commit."""
     if environment.is_protected(stack) and (found := changes()):
         raise SetupError(
-            f"stack {stack} is protected, and no commit has what is here: {listed(found, SHOWN)}",
-            "have it reviewed and merged, and run the same command from the merged commit; or take it back",
+            f"stack {stack} is protected, and these files have changes without a commit: {listed(found, SHOWN)}",
+            "have them reviewed and merged, then run the same command from the merged commit; or undo them",
         )
 
 
@@ -38,19 +38,19 @@ def _ensure_reviewed(stack: str) -> None:
     ensure_clean(stack)
     if environment.is_protected(stack) and review.render(stack, "--check", "--here"):
         raise SetupError(
-            f"stack {stack} is protected, and its committed renderings are not what it applies, as shown above",
-            f"run `make review STACK={stack}`, have what it writes reviewed and merged, and run `make up` from there",
+            f"stack {stack} is protected, and its committed renderings are stale, as shown above",
+            f"run `make review STACK={stack}`, have the files reviewed and merged, then run `make up` from that commit",
         )
 
 
 def changes() -> list[str]:
-    """Files of this clone that differ from its commit, or are not in it. Raises SetupError outside of Git."""
+    """Files of this clone that differ from its commit, or are not in it. Raises SetupError outside a Git repository."""
     try:
         return git.changes(ROOT)
     except git.GitError as error:
-        if "safe.directory" in str(error):  # the clone is another user's: Git says itself what helps
+        if "safe.directory" in str(error):  # the clone is another user's; Git's message has the fix
             raise SetupError(str(error)) from None
         raise SetupError(
-            f"Git cannot say whether this clone is as it was reviewed: {error}",
-            "run the command for a protected stack in a clone of its repository",
+            f"Git cannot tell whether this clone has changes that nobody reviewed: {error}",
+            "run commands for a protected stack in a clone of its repository",
         ) from None

@@ -1,4 +1,4 @@
-"""`make review`: renders a stack, on a machine where nothing but Python is set up, too."""
+"""`make review`: renders a stack. A machine with only Python is enough."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from toolchain.steps import SetupError, pipe, say
 from toolchain.tools import build, venv
 
 PAGES = LOCAL / "review"
-# The first that exists is taken. A clone knows what its origin calls the main branch.
+# The first existing name is used. A clone knows the name of its origin's main branch.
 MAIN = ("refs/remotes/origin/HEAD", "origin/main", "origin/master", "main", "master")
 STACKS = "stacks"
 UPSTREAM = "infra/upstream"
 
 
 def review(stack: str, base: str = "") -> int:
-    """Render what `stack` would apply below stacks/, and write a page about it; needs no cluster.
+    """Render the manifests of `stack` below stacks/, and write a page about it; needs no cluster.
 
-    Returns the exit status: 0 where nothing is wrong with it. Raises SetupError for a `base` that does not exist.
+    Returns the exit status: 0 if nothing is wrong. Raises SetupError for a `base` that does not exist.
 
     Parameters:
-        base: the revision to compare with; empty for the one where this commit leaves the main branch.
+        base: the revision to compare with; empty for the commit where this branch leaves the main branch.
     """
     stack_files.check(stack)
     with setup.project_lock(), tempfile.TemporaryDirectory(prefix="trainstack-base-") as place:
@@ -39,11 +39,11 @@ def review(stack: str, base: str = "") -> int:
 
 
 def request(base: str, page: Path) -> int:
-    """Write one page about every stack that differs from `base`, or with which something is wrong; the exit status.
+    """Write one page about all stacks that differ from `base` or have a problem; returns the exit status.
 
-    Nothing below stacks/ is written. Raises SetupError for a `base` that does not exist.
+    It writes nothing below stacks/. Raises SetupError for a `base` that does not exist.
     """
-    # GitHub checks out a merge that nobody has made, and names the commit that the site shows.
+    # GitHub checks out its own test merge. COMMIT is the commit that GitHub's pages show.
     commit = os.environ.get("COMMIT") or git.answer(ROOT, "rev-parse", "HEAD") or "(none)"
     failed = "The review failed; the log says why."
     page.write_text(f"{agreed.REQUEST_MARK}\nThis is about commit `{commit[:12]}`.\n\n{failed}\n")
@@ -60,11 +60,11 @@ def request(base: str, page: Path) -> int:
 def render(
     stack: str, *options: str, add: Callable[[dict[str, str]], dict[str, str]] = lambda found: found
 ) -> int:
-    """As `review`, for one who holds the project's lock.
+    """As `review`, for a caller that holds the project's lock.
 
     Parameters:
         options: of `python -m infra.review`, for example --check.
-        add: called with the program's variables; returns them with what else it needs.
+        add: called with the program's variables; returns them with more variables.
     """
     venv.ensure()
     with venv.program(environment.for_child(add(environment.tools()))):
@@ -74,9 +74,9 @@ def render(
 
 
 def with_schemas(variables: dict[str, str]) -> dict[str, str]:
-    """`variables`, and what holding a rendering against the API server's schemas takes: kubeconform and one file.
+    """`variables`, with those that a check against the API server's schemas needs: kubeconform and one file.
 
-    Without Go, and without an earlier build, the page says that they were not checked.
+    Without Go, and without an earlier build, the page says that the schemas were not checked.
     """
     try:
         kubeconform = build.build("kubeconform", "kubeconform")
@@ -89,28 +89,28 @@ def with_schemas(variables: dict[str, str]) -> dict[str, str]:
 
 
 def unpack_base(asked: str, target: Path) -> str:
-    """Put `stacks/` of the revision to compare with, and its upstream's manifests, into `target`.
+    """Copy `stacks/` and `infra/upstream` of the revision to compare with into `target`.
 
-    Returns how to call that revision.
+    Returns the name of that revision for the page.
 
-    Nothing is put there where the clone has no commit, or that revision no stacks. Raises SetupError for a revision
-    that does not exist, or that has no history in common with the present one.
+    It copies nothing if the clone has no commit, or if that revision has no stacks. Raises SetupError for a revision
+    that does not exist, or that has no common history with the current commit.
 
     Parameters:
-        asked: a revision as Git takes it; empty for the main branch.
+        asked: a revision that Git understands; empty for the main branch.
     """
     if git.answer(ROOT, "rev-parse", "--verify", "--quiet", "HEAD^{commit}") is None:
-        return "nothing: no commit of a Git repository is here"
+        return "nothing: this folder has no Git commit"
     name = asked or next((each for each in MAIN if _commit(each)), "HEAD")
     if _commit(name) is None:
         raise SetupError(
-            f"there is no revision {name}", "fetch it, or give another one: make review BASE=<revision>"
+            f"there is no revision {name}", "fetch it, or name another one: make review BASE=<revision>"
         )
     base = git.answer(ROOT, "merge-base", name, "HEAD")
     if base is None:
         raise SetupError(
-            f"{name} and the present commit have no history in common, as far as this clone knows it",
-            "fetch all of it: git fetch --unshallow",
+            f"this clone knows no common history of {name} and the current commit",
+            "fetch the whole history: git fetch --unshallow",
         )
     short = name.removeprefix("refs/remotes/").removesuffix("/HEAD")
     if git.answer(ROOT, "cat-file", "-e", f"{base}:{STACKS}") is not None:

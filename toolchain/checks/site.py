@@ -1,4 +1,4 @@
-"""`make docs`: the documents as a site. mkdocs.yml says what is on it."""
+"""`make docs`: builds the documentation site. mkdocs.yml lists its pages."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from toolchain.tools import venv
 
 LOCK = ROOT / "requirements-site.lock"
 SITE = LOCAL / "site"
-# Of Material for MkDocs: words about other products.
+# Turns off the advertisement of Material for MkDocs.
 QUIET = {"NO_MKDOCS_2_WARNING": "1"}
 
 
 def build(root: Path = ROOT, into: Path = SITE) -> None:
-    """Write the site, and say where. Raises SetupError, for a link that leads nowhere too.
+    """Build the site, and say where it is. Raises SetupError, also for a broken link.
 
     Parameters:
         root: the folder with mkdocs.yml.
-        into: which folder becomes the site.
+        into: the folder of the site.
     """
     program = venv.ensure_beside(LOCAL / "site-packages", LOCK) / "mkdocs"
     log = LOGS / "site.log"
-    with step("the site of the documents"):
+    with step("documentation site"):
         run([program, "build", "--strict", "--site-dir", into], log=log, cwd=root, env=QUIET)
     say(f"read it with: python3 -m http.server --directory {into}")

@@ -1,4 +1,4 @@
-"""Changes of a stack file, as text that a review shows: `make use`, `make rerun` and `make promote`."""
+"""Changes of a stack file, which a review can show: `make use`, `make rerun` and `make promote`."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ WHOLE_NAME = re.compile(r"[a-z][-a-z0-9]*-[0-9a-f]{8}")
 
 
 def use(stack: str, name: str) -> None:
-    """Write the run called `name` into the file of `stack`, or none. Raises SetupError.
+    """Write the run called `name`, or `none`, into the file of `stack`. Raises SetupError.
 
-    A run is looked for here first; on a volume that is elsewhere it may be all the same, under its whole name.
+    It looks for the run on this machine first. A run on a remote volume needs its whole name.
     """
     if not name:
-        raise SetupError("a run is needed", "make use RUN=<run>, as `make runs` lists them, or RUN=none")
+        raise SetupError("RUN is missing", "make use RUN=<a run that `make runs` lists>, or RUN=none")
     stack_files.check(stack)
     run = name if name == NO_RUN else _run_of(stack, name)
     with venv.program():
@@ -40,16 +40,16 @@ def use(stack: str, name: str) -> None:
 
         jobs = stack_edits.choose_run(stack_files.file(stack), run)
     for job in jobs:
-        what = "trains again as the file says" if run == NO_RUN else f"takes run {run}"
-        print(f"job {job} {what}; `make up STACK={stack}` brings it about")
+        what = "trains again as the file says" if run == NO_RUN else f"uses run {run}"
+        print(f"job {job} {what}; `make up STACK={stack}` applies this")
     if not jobs:
-        print(f"stacks/Pulumi.{stack}.yaml says so already")
+        print(f"stacks/Pulumi.{stack}.yaml already says so")
 
 
 def _run_of(stack: str, name: str) -> str:
-    """The whole name of a run of `stack`. Raises SetupError for one that is not finished, or not this stack's.
+    """The whole name of a run of `stack`. Raises SetupError for a run that is not finished, or of another stack.
 
-    The program knows whether a run that is not on this machine may be on the volume.
+    The program checks whether a run that is not on this machine may be on the volume.
     """
     name = name.removeprefix(f"{stack}/")
     try:
@@ -59,21 +59,21 @@ def _run_of(stack: str, name: str) -> str:
             return name
         raise
     if not run.is_finished:
-        raise SetupError(f"run {run.name} is not finished", "take one that `make runs` shows as finished")
+        raise SetupError(f"run {run.name} is not finished", "use a run that `make runs` shows as finished")
     if run.model is None:
-        raise SetupError(f"run {run.name} has left no model", "take one that has, or train again: make rerun")
+        raise SetupError(f"run {run.name} has no model", "use a run that has one, or train again: make rerun")
     return run.name
 
 
 def rerun(stack: str, job: str) -> int:
-    """Count the key `rerun` of `stack` up, render it, and say what comes next; the exit status.
+    """Count up the key `rerun` of `stack`, render it, and print the next command; returns the exit status.
 
-    The stack file stays as it was where that fails or is interrupted.
+    If it fails or is interrupted, the stack file stays unchanged.
 
     Raises SetupError for a stack that does not exist.
 
     Parameters:
-        job: the one that is trained once more; empty for all.
+        job: the job that is trained again; empty for all.
     """
     stack_files.check(stack)
     with setup.project_lock():
@@ -89,7 +89,7 @@ def rerun(stack: str, job: str) -> int:
         if status:
             write_whole(file, before)
             return status
-    print(f"to train it once more: make up STACK={stack}")
+    print(f"to train it again: make up STACK={stack}")
     return 0
 
 
@@ -105,39 +105,39 @@ def _count_up(file: Path, job: str) -> None:
 
 @dataclass(frozen=True)
 class Passed:
-    """A finished run, and the share of the test images that it recognized, 0 to 1."""
+    """A finished run and its accuracy: the share of the test images that it recognized, 0 to 1."""
 
     run: str
     accuracy: float
 
 
 def promote(source: str, target: str, asked: str) -> None:
-    """Commit the training options that stack `target` takes over from `source`.
+    """Copy the training options of stack `source` to stack `target`, as a commit.
 
-    Only what has been trained is promoted: the run that the file of `source` asks for has to be finished and good
-    enough. Raises SetupError where it is not, with nothing changed.
+    The run that the file of `source` asks for must be finished and good enough. Otherwise it raises SetupError, with
+    nothing changed.
 
     Parameters:
-        asked: the accuracy that each of the runs has to have reached, 0 to 1.
+        asked: the least accuracy of each run, 0 to 1.
     """
     least = _share(asked)
     for stack in (source, target):
         stack_files.check(stack)
     if source == target:
-        raise SetupError(f"stack {source} would be promoted to itself", USAGE)
+        raise SetupError(f"FROM and TO are the same stack: {source}", USAGE)
     with setup.project_lock():
         _ensure_committed()
         venv.ensure()
         found = _promotions(source, target)
         passed = [_gate(source, each, least) for each in found]
         if not any(each.changes for each in found):
-            print(f"stack {target} trains with the options of stack {source} already")
+            print(f"stack {target} already trains with the options of stack {source}")
             return
         _ensure_fresh(target)
         try:
             _take_over(target, found)
             if review.render(target):
-                raise SetupError(f"stack {target} cannot take the options over, as shown above")
+                raise SetupError(f"stack {target} cannot use these options, as shown above")
             _commit(message(source, target, found, passed))
         except BaseException:
             _restore()
@@ -151,15 +151,15 @@ def _share(asked: str) -> float:
     except ValueError:
         found = -1.0
     if not 0 <= found <= 1:
-        raise SetupError(f"MIN_ACCURACY is {asked or 'missing'}, and has to be a share from 0 to 1", USAGE)
+        raise SetupError(f"MIN_ACCURACY is {asked or 'missing'}; it must be a number from 0 to 1", USAGE)
     return found
 
 
 def _ensure_committed() -> None:
     if changed := protected.changes():
         raise SetupError(
-            f"a promotion is a commit of its own, and no commit has what is here: {', '.join(changed[:5])}",
-            "commit it, or take it back",
+            f"a promotion makes its own commit, and these files have changes: {', '.join(changed[:5])}",
+            "commit them, or undo them",
         )
 
 
@@ -167,7 +167,7 @@ def _ensure_fresh(target: str) -> None:
     if review.render(target, "--check"):
         raise SetupError(
             f"the committed rendering of stack {target} is stale, as shown above",
-            f"run `make review STACK={target}` and commit what it writes; then promote",
+            f"run `make review STACK={target}` and commit its files; then promote",
         )
 
 
@@ -188,24 +188,24 @@ def _take_over(target: str, found: list[Promotion]) -> None:
 
 
 def _gate(source: str, wanted: Promotion, least: float) -> Passed:
-    """The run that `wanted` names, where it is finished and good enough. Raises SetupError."""
+    """The run that `wanted` names. Raises SetupError if it is not finished or not good enough."""
     run, job = wanted.run, wanted.job
     accuracy = _accuracy(source, run)
     if accuracy is None:
         raise SetupError(
-            f"run {run} of stack {source} tells no accuracy", "let its program print accuracy=<share>"
+            f"run {run} of stack {source} reports no accuracy", "make its program print accuracy=<0 to 1>"
         )
     if accuracy < least:
         raise SetupError(
-            f"job {job} of stack {source} has reached {accuracy:.4f}, and {least:g} is asked for (run {run})"
+            f"job {job} of stack {source} has accuracy {accuracy:.4f} (run {run}); MIN_ACCURACY is {least:g}"
         )
     return Passed(run, accuracy)
 
 
 def _accuracy(stack: str, run: str) -> float | None:
-    """By the run's folder on this machine, else by the stack's state.
+    """The accuracy of `run`, from its folder on this machine, else from the stack's state.
 
-    Raises SetupError where neither has it finished.
+    Raises SetupError if neither shows the run as finished.
     """
     folder, outputs = MODELS / stack / "runs" / run, _in_state(stack, run)
     found = records.read(folder) if folder.is_dir() else None
@@ -217,7 +217,7 @@ def _accuracy(stack: str, run: str) -> float | None:
     if found:
         done = f"{found.epochs} of {found.config.get('epochs', '?')} epochs"
         raise SetupError(f"run {run} of stack {stack} is not finished: {done}", _up(stack))
-    what = f"what stack {stack} has now was not trained: there is no run {run}{_latest(stack)}"
+    what = f"stack {stack} asks for run {run}, which was not trained{_latest(stack)}"
     raise SetupError(what, _up(stack))
 
 
@@ -226,16 +226,16 @@ def _up(stack: str) -> str:
 
 
 def _latest(stack: str) -> str:
-    """What was trained instead: `dataset: auto`, for example, trains on the digits where there is no MNIST."""
+    """The latest run. For example, `dataset: auto` trains on the digits if there is no MNIST, which is another run."""
     runs = [each for each in records.all_runs() if each.stack == stack and not each.is_trial]
     if not runs:
         return ""
     dataset = runs[-1].config.get("dataset")
-    return f"; the latest is {runs[-1].name}" + (f", trained on {dataset}" if dataset else "")
+    return f"; its latest run is {runs[-1].name}" + (f", trained on {dataset}" if dataset else "")
 
 
 def _in_state(stack: str, run: str) -> dict[str, Any] | None:
-    """What the state has of the run where it has succeeded; None where it has none of it."""
+    """The state's outputs of the run if it has succeeded; None otherwise."""
     found = (
         each.get("outputs") or {} for each in state.resources(_deployment(stack)) if each.get("type") == RUN
     )
@@ -251,27 +251,27 @@ def _deployment(stack: str) -> dict[str, Any]:
 
 
 def message(source: str, target: str, found: list[Promotion], passed: list[Passed]) -> str:
-    """The commit's message: what was reached, what changes, and what is another than it was reached with."""
-    reached = [f"{each.run} has reached an accuracy of {each.accuracy:.4f}." for each in passed]
+    """The commit message: the accuracies, the changed keys, and keys that differ from those of the run."""
+    reached = [f"{each.run} reached an accuracy of {each.accuracy:.4f}." for each in passed]
     changed = [line for each in found for line in (*_lines(each), *_differing(each, source, target))]
     return "\n".join([f"Promote {source} to {target}", "", *reached, "", *changed])
 
 
 def _lines(promotion: Promotion) -> list[str]:
-    """A line for each key."""
+    """A line for each changed key."""
     changes = promotion.changes.items()
     return [f"{promotion.to}: {key} {before or 'not set'} -> {after}" for key, (before, after) in changes]
 
 
 def _differing(promotion: Promotion, source: str, target: str) -> list[str]:
-    """A line on the other keys that the run depends on, where the stacks differ in some."""
+    """A line with other keys of the run in which the stacks differ; none if there are none."""
     keys = ", ".join(promotion.differing)
-    return [f"{promotion.to}: not as in {source}, and as before in {target}: {keys}"] if keys else []
+    return [f"{promotion.to}: differs from {source}, unchanged in {target}: {keys}"] if keys else []
 
 
 def _told(promotion: Promotion, source: str, target: str) -> str:
     left = ", ".join(promotion.left)
-    kept = [f"{promotion.to}: as before in {target}: {left}"] if left else []
+    kept = [f"{promotion.to}: unchanged in {target}: {left}"] if left else []
     return "\n".join([*_lines(promotion), *kept, *_differing(promotion, source, target)])
 
 
@@ -281,7 +281,7 @@ def _commit(text: str) -> None:
 
 
 def _restore() -> None:
-    """The tree was clean: whatever differs below stacks/ is ours."""
+    """Undo all changes below stacks/. The tree was clean before, so all of them are ours."""
     _git("reset", "--quiet", "--", STACKS.name)
     _git("checkout", "--quiet", "--", STACKS.name)
     _git("clean", "--quiet", "--force", "-d", "--", STACKS.name)

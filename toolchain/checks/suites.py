@@ -1,4 +1,4 @@
-"""Runs the test suites in the environment that set-up gives."""
+"""Runs the test suites in the environment from set-up."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TAKE_DOWN_S = 60
 
 
 def hang_after(seconds: float) -> list[str]:
-    """Options of pytest's: a test that takes longer fails with the lines it stood at, and ends the run."""
+    """pytest's options for a time limit: a test that takes longer fails with its stack trace, and ends the run."""
     limits = [f"faulthandler_timeout={seconds}", "faulthandler_exit_on_timeout=true"]
     return ["--max-worker-restart=0", *(f"--override-ini={each}" for each in limits)]
 
@@ -40,13 +40,13 @@ class Stage:
 
     Parameters:
         folders: where the tests are.
-        marks: which of them, by marker.
+        marks: pytest's expression of markers that selects them.
         needs_machine: whether they need more than the virtual environment.
-        processes: how many of them run at once.
-        may_skip: whether a test that is skipped without a listed reason leaves the run good.
-        plugin: a module that pytest loads for this stage alone.
-        options: of pytest's, for this stage alone.
-        inotify_instances: how many the nodes of its clusters may have at once; 0 where the machine's limit will do.
+        processes: how many tests run at once.
+        may_skip: whether tests may be skipped for a reason that is not listed.
+        plugin: a module that pytest loads only for this stage.
+        options: of pytest, only for this stage.
+        inotify_instances: how many the nodes of its clusters need; 0 if the machine's limit is enough.
     """
 
     folders: Sequence[str]
@@ -59,12 +59,12 @@ class Stage:
     inotify_instances: int = 0
 
     def has(self, named: str) -> bool:
-        """Whether a file, a folder or a test, named as pytest takes them, is among these."""
+        """Whether the stage contains a file, a folder or a test, named as for pytest."""
         path = Path(named.partition("::")[0])
         return any(path.is_relative_to(folder) for folder in self.folders)
 
 
-# From the quick to the slow, so that a mistake shows early.
+# From fast to slow, so that a mistake shows early.
 UNIT = Stage(["tests/unit"], "not slow and not pulumi", needs_machine=False, processes=CORES, options=NO_HANG)
 EVERY_UNIT = Stage(["tests/unit"], "not pulumi", needs_machine=False, processes=CORES)
 MACHINE = [
@@ -80,47 +80,47 @@ MACHINE = [
     "tests/e2e",
     "tests/runbooks",
 ]
-# The slow tries of the table of faults, each with a cluster or a training of its own, are `make reliability`'s.
+# The slow trials of the table of faults, each with its own cluster or training, belong to `make reliability`.
 EVERY = "not bench and not gpu and not (row and slow)"
 
 SUITES = {
     "unit": [UNIT],
     "ci": [UNIT, Stage(MACHINE, "not slow and not bench and not gpu", options=NO_HANG)],
-    # Several groups have two or three clusters at once: more processes only wait for each other's.
+    # Several groups have two or three clusters at once: more processes would only wait.
     "full": [EVERY_UNIT, Stage(MACHINE, EVERY, processes=2 * CORES, inotify_instances=512)],
     "bench": [Stage(["tests/bench"], "bench", processes=0, may_skip=True)],
     "pictures": [
         Stage(["tests/e2e/test_tutorial.py"], "", processes=0, options=["--record-tutorial"]),
     ],
-    # One after the other: the seconds to recover are to be those of a machine that does nothing else.
+    # One after the other, so that the seconds to recover are measured on an idle machine.
     "reliability": [Stage(MACHINE, "row", processes=0, plugin="tests.faults.table.plugin")],
 }
-TAKEN_UP = {"full"}
-"""Suites that, once interrupted, go on after the tests that have passed."""
+RESUMED = {"full"}
+"""Suites that continue after an interruption: tests that have passed do not run again."""
 PASSED = LOCAL / "passed"
 
 NONE_CHOSEN = 5
-"""pytest's exit status where options such as `-k` have left no test."""
+"""pytest's exit status if options such as `-k` select no test."""
 
 
 def api_server() -> list[Path]:
-    """The folders with kube-apiserver, kubectl, etcd, kubeconform and actionlint, for tests without any cluster."""
+    """The folders with kube-apiserver, kubectl, etcd, kubeconform and actionlint, for tests without a cluster."""
     return [build.build(name) for name in ("kubernetes", "etcd", "kubeconform", "actionlint")]
 
 
 def test(name: str, extra: Sequence[str]) -> int:
-    """Run a suite; returns the first exit status of pytest that is not 0. Raises SetupError when set-up fails.
+    """Run a suite; returns pytest's first exit status that is not 0. Raises SetupError if set-up fails.
 
-    Options in `extra` may leave a stage without a test, but not each of them. Files, folders and tests that are named
-    there are all that is run.
+    Options in `extra` may select no test of a stage, but not of all stages. If `extra` names files, folders or tests,
+    only these run.
     """
-    passed = passed_file(name) if name in TAKEN_UP else None
+    passed = passed_file(name) if name in RESUMED else None
     try:
         status = _stages(SUITES[name], passed, extra)
     finally:
         if any(stage.needs_machine for stage in SUITES[name]):
             with setup.project_lock():
-                engine.stop()  # ours, where nobody else uses it
+                engine.stop()  # our engine, if nobody else uses it
     if passed and status == 0:
         passed.unlink(missing_ok=True)
     return status
@@ -157,33 +157,33 @@ def _prepare(stage: Stage) -> dict[str, str]:
         venv.ensure()
         return {"PATH": environment.path()}
     variables = environment.for_stack(setup.prepare(), "dev")
-    # uv is on it, too: the stand-ins' tests install them into a new environment.
+    # PATH also has uv: the stand-ins' tests install them into a new environment.
     return {**variables, "PATH": os.pathsep.join([variables["PATH"], *map(str, api_server())])}
 
 
 def run_pytest(arguments: Sequence[str], variables: Mapping[str, str]) -> int:
-    """The exit status of `pytest <arguments>`. Raises KeyboardInterrupt after an interrupt, with everything down."""
+    """Run `pytest <arguments>`; returns its exit status. After an interrupt, clean up and raise KeyboardInterrupt."""
     child = subprocess.Popen(
         [PYTHON, "-m", "pytest", *arguments],
         cwd=ROOT,
         env=without_make(variables),
-        # A group of its own: the terminal's Ctrl-C would reach its processes twice, and cut their taking down short.
+        # In its own group: otherwise Ctrl-C would reach its processes twice, and interrupt their clean-up.
         start_new_session=True,
         preexec_fn=lambda: end_with_parent(signal.SIGINT),
     )
     try:
         return child.wait()
     except KeyboardInterrupt:
-        say("interrupted: the tests take down what they have started")
+        say("interrupted: the tests delete what they started")
         _end(child)
         subprocess.run([PYTHON, "-m", "tests.e2e.clones"], cwd=ROOT, env=variables)
         raise
 
 
 def without_make(variables: Mapping[str, str]) -> dict[str, str]:
-    """`variables` without what make hands on: tests call make themselves, and ARGS or STACK of this call is not theirs.
+    """`variables` without those that make passes on: tests call make, and must not get ARGS or STACK of this call.
 
-    The interpreter stays, which may be the only one that is new enough.
+    PYTHON stays, because it may be the only Python that is new enough.
     """
     own = set(re.findall(r"^([A-Z_]+) \?=", (ROOT / "Makefile").read_text(), re.MULTILINE)) - {"PYTHON"}
     own |= {MAKE_GIVEN, MAKE_GOALS}
@@ -204,7 +204,7 @@ def _end(child: subprocess.Popen[bytes]) -> None:
 
 
 def passed_file(suite: str) -> Path:
-    """The list for `suite` on the files as they are now. Lists for other files are removed: they say nothing."""
+    """The list of passed tests of `suite` for the current files. Lists for other files are out of date, and removed."""
     PASSED.mkdir(parents=True, exist_ok=True)
     present = PASSED / f"{suite}-{_fingerprint()}"
     for old in PASSED.glob(f"{suite}-*"):

@@ -1,1 +1,1 @@
-"""Container images that a machine without an image registry builds for itself, each tagged by what went into it."""
+"""Container images that a machine without an image registry builds itself. The tag is a hash of the contents."""

@@ -1,4 +1,4 @@
-"""Images that are made in the engine; first of all Debian's root file systems, by mmdebstrap."""
+"""Makes images in the engine, first Debian's root file systems, with mmdebstrap."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LEFT_OUT = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr
 class RootFileSystem:
     """A Debian root file system, as mmdebstrap makes it.
 
-    `variant` is mmdebstrap's. `hooks` are shell lines that run once the packages are unpacked; `$1` is the new root.
+    `variant` is mmdebstrap's. `hooks` are shell lines that run when the packages are unpacked; `$1` is the new root.
     """
 
     name: str
@@ -48,7 +48,7 @@ class RootFileSystem:
 
 
 def published(argument: str) -> str:
-    """The base that Dockerfile_training names by `argument`. Raises SetupError."""
+    """The base image in `argument` of Dockerfile_training. Raises SetupError."""
     found = re.search(rf"^ARG {argument}=(\S+)", (ROOT / "Dockerfile_training").read_text(), re.MULTILINE)
     if not found:
         raise SetupError(f"Dockerfile_training names no {argument}", "restore it from git")
@@ -56,25 +56,25 @@ def published(argument: str) -> str:
 
 
 def users_own(variable: str) -> str:
-    """The base that the user names in `variable`. One of our own comes from `make env`, and does not count."""
+    """The base that the user names in `variable`. Our own base, which `make env` sets, does not count."""
     named = os.environ.get(variable, "")
     return "" if named.startswith("trainstack/") else named
 
 
 def may_make(image: str) -> None:
-    """Raise SetupError where this user cannot make `image` here."""
+    """Raise SetupError if this user cannot make `image` here."""
     if not packages.available() or os.geteuid() != 0:
         raise SetupError(
-            f"image {image} is missing, and only root on Debian can make it",
-            "run as root on Debian, or where the engine reaches an image registry",
+            f"image {image} is missing, and only root on Debian can build it",
+            "run as root on Debian, or give the engine access to an image registry",
         )
 
 
 def made_once(engine: Engine, image: str, make: Callable[[], object]) -> str:
-    """`image`, made by `make` where the engine lacks it.
+    """Call `make` if the engine lacks `image`; returns `image`.
 
-    One command makes it at a time, whichever clone or user it works for: two builds at once would remove each other's
-    intermediate images. Raises what `make` raises.
+    Only one command on this machine makes it at a time: two builds at once would remove each other's intermediate
+    images. Raises what `make` raises.
     """
     if engine.has_image(image):
         return image
@@ -85,7 +85,7 @@ def made_once(engine: Engine, image: str, make: Callable[[], object]) -> str:
 
 
 def ensure(engine: Engine, system: RootFileSystem, log: Path) -> str:
-    """Name of the image of `system`, made when the engine does not have it. Raises SetupError."""
+    """Make the image of `system` if the engine lacks it; returns its name. Raises SetupError."""
     return made_once(engine, system.image, lambda: _make(engine, system, log))
 
 

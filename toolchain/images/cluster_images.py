@@ -1,4 +1,4 @@
-"""The images that a cluster needs: published ones where they can be had, else our own."""
+"""The images that a cluster needs: published images if they are in reach, else our own."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PUBLISHED_NODE = (
     "kindest/node:v1.34.0@sha256:7416a61b42b1662ca6ca89f02028ac133a309a2a30ba309614e8ec94d976dc5a"
 )
 ANSWER_S = 20
-# Modules that every cluster may need, and all that nodes of our own need; below them, the nodes' root file systems.
+# The modules that every cluster needs, all modules that our own nodes need, and the nodes' root file systems.
 OPERATOR = ("training-operator",)
 BUILT = ("kubernetes", "etcd", "coredns", "registry", *OPERATOR)
 _NODE_BASES = (node.DEBIAN, control_plane.PROXY)
@@ -36,27 +36,27 @@ CONTROLLERS = {
     },
     "kueue": {agreed.KUEUE_IMAGE: ("kueue", "kueue")},
 }
-"""What a stack may ask for -> variable that names an image -> the folder of toolchain/tools/go, and its program."""
+"""Controller that a stack may use -> variable that names its image -> folder of toolchain/tools/go, and program."""
 ALL = tuple(CONTROLLERS)
 
 
 def built(nodes: bool) -> tuple[str, ...]:
-    """The modules that the images are built from. `nodes`: whether the cluster's nodes are ours to make."""
+    """The modules that the images are built from. `nodes`: whether we create the cluster's nodes."""
     return BUILT if nodes else OPERATOR
 
 
 def all_built(nodes: bool = True) -> bool:
-    """Whether every module that the images need has been built before."""
+    """Whether every module that the images need is already built."""
     return all(build.built(name) for name in built(nodes))
 
 
 def published(engine: Engine | None, nodes: bool = True, *, quiet: bool = False) -> bool:
-    """Whether the published images are used: the engine has that of the node, or a registry that it reaches.
+    """Whether the published images are used: the engine holds the published node image, or reaches its registry.
 
-    Without an engine they are not. `quiet`: without a line that a registry is asked.
+    False without an engine. `quiet`: print no progress line.
 
-    A registry is asked only where an image would have to be built. Images that were built stay in use, so that the
-    cluster that runs on them is not replaced.
+    The registry is asked only if an image would have to be built. Images that we built stay in use, so that a cluster
+    that runs on them is not replaced.
     """
     if engine is None:
         return False
@@ -71,25 +71,25 @@ def has_published(engine: Engine) -> bool:
 
 
 def reaches_published(engine: Engine) -> bool:
-    """Whether its registry tells of the published node image. Nothing is pulled."""
+    """Whether the registry of the published node image answers. Nothing is pulled."""
     return succeeds(engine, "manifest", "inspect", PUBLISHED_NODE)
 
 
 @functools.cache
 def _in_reach(docker: str, environment: tuple[tuple[str, str], ...], quiet: bool) -> bool:
-    """Asked once in a command."""
+    """Cached, so that one command asks once."""
     asked = Engine(docker, ours=False, env=dict(environment))
     if quiet:
         return reaches_published(asked)
-    with step("asking for published images") as progress:
+    with step("looking for published images") as progress:
         if reaches_published(asked):
             return True
-        progress.conclude("none can be had here; they are built")
+        progress.conclude("none in reach; they are built here")
     return False
 
 
 def succeeds(engine: Engine, *arguments: str) -> bool:
-    """Whether `docker <arguments>` does within ANSWER_S seconds: a registry out of reach may never answer."""
+    """Whether `docker <arguments>` succeeds within ANSWER_S seconds: a registry out of reach may never answer."""
     variables = {**os.environ, **engine.env}
     command = [engine.docker, *arguments]
     try:
@@ -100,11 +100,11 @@ def succeeds(engine: Engine, *arguments: str) -> bool:
 
 
 def may_build(engine: Engine, nodes: bool) -> None:
-    """Raise SetupError where what cannot be pulled cannot be built either."""
+    """Raise SetupError if an image can be neither pulled nor built."""
     if not is_linux():
         raise SetupError(
-            "no image registry can be reached, and images for Linux are built on Linux alone",
-            f"have the engine reach registries: docker pull {PUBLISHED_NODE}",
+            "no image registry can be reached, and only Linux can build these images",
+            f"give the engine access to registries; to test it: docker pull {PUBLISHED_NODE}",
         )
     for system in (base.TRAINER_CPU, *(_NODE_BASES if nodes else ())):
         if not engine.has_image(system.image):
@@ -114,12 +114,12 @@ def may_build(engine: Engine, nodes: bool) -> None:
 def ensure(
     jobs: Jobs, engine: Engine, nodes: bool, with_base: Callable[[dict[str, str]], None]
 ) -> dict[str, str]:
-    """Build what cannot be pulled; returns the variables that tell the Pulumi program where it is.
+    """Build the images that cannot be pulled; returns the variables that name them for the Pulumi program.
 
     Parameters:
-        nodes: whether the cluster's nodes are ours to make.
-        with_base: called beside the other builds with the variable that names the trainer image's base, once that is
-            built.
+        nodes: whether we create the cluster's nodes.
+        with_base: called in parallel with the other builds, when the trainer image's base is built, with the variable
+            that names it.
     """
     if published(engine, nodes):
         return {agreed.NODE_IMAGE: PUBLISHED_NODE}
@@ -128,7 +128,7 @@ def ensure(
     jobs.start(lambda: with_base({agreed.CPU_BASE: trainer_base.result()}))
     small = jobs.start(lambda: _small(engine, programs))
     node_image = _node_image(jobs, engine, programs) if nodes else {}
-    # The user's own base stays in the shell's variable, and out of the record of what set-up has set.
+    # The user's own base stays in the shell's variable; it is not recorded as a result of set-up.
     own_base = {} if base.users_own(agreed.CPU_BASE) else {agreed.CPU_BASE: trainer_base.result()}
     return {**node_image, **own_base, **small.result()}
 
@@ -164,9 +164,9 @@ def _small(engine: Engine, programs: dict[str, Future[Path]]) -> dict[str, str]:
 
 
 def controllers(engine: Engine, nodes: bool, wanted: Collection[str]) -> dict[str, str]:
-    """Build the controllers `wanted`, names of CONTROLLERS, where their images cannot be pulled.
+    """Build the controllers `wanted`, names of CONTROLLERS, if their images cannot be pulled.
 
-    Returns the variables that tell the Pulumi program where they are. Raises SetupError.
+    Returns the variables that name their images for the Pulumi program. Raises SetupError.
     """
     if not wanted or published(engine, nodes):
         return {}
@@ -177,17 +177,17 @@ def controllers(engine: Engine, nodes: bool, wanted: Collection[str]) -> dict[st
 
 
 def programs_of(wanted: Collection[str]) -> dict[str, tuple[str, str]]:
-    """Of the controllers `wanted`: variable that names the image -> module, and program."""
+    """For the controllers `wanted`: variable that names the image -> module, and program."""
     return {variable: program for name in wanted for variable, program in CONTROLLERS[name].items()}
 
 
 def names_of(found: Mapping[str, str], wanted: Collection[str]) -> list[str]:
-    """Names of the variables that `controllers` returns where `ensure` has returned `found`."""
+    """Names of the variables that `controllers` returns after `ensure` has returned `found`."""
     return [] if _takes_published(found) else [*programs_of(wanted)]
 
 
 def known(found: Mapping[str, str], wanted: Collection[str]) -> dict[str, str]:
-    """What `controllers` returns, as far as it is on this machine. Nothing is made, and nobody is asked.
+    """What `controllers` returns, for programs that are on this machine. It builds nothing and asks no registry.
 
     Parameters:
         found: what `ensure` has returned.
@@ -217,12 +217,12 @@ def _node(engine: Engine, programs: dict[str, Future[Path]]) -> str:
 
 
 def kubectl_can_be_pulled(engine: Engine) -> bool:
-    """Whether the published node image is used here, and its programs run here."""
+    """Whether the published node image is used, and its programs run on this machine."""
     return is_linux() and published(engine)
 
 
 def pulled_kubectl(engine: Engine) -> Path:
-    """Path of kubectl, after copying it out of the published node image, which is pulled where the engine lacks it."""
+    """Copy kubectl out of the published node image, which is pulled if the engine lacks it; returns its path."""
     target = cache() / "tools" / f"kubectl-{PUBLISHED_NODE[-12:]}" / "bin" / "kubectl"
     if target.exists():
         return target

@@ -1,4 +1,4 @@
-"""The images that kubeadm expects on a node, under kubeadm's names, around our own builds of the programs."""
+"""The images that kubeadm expects on a node, with kubeadm's names and our own builds of the programs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from toolchain.images import base, scratch
 from toolchain.machine.engine import Engine
 
-# kube-proxy calls these. The packages are only unpacked, never configured, so we make the links of `alternatives`.
+# kube-proxy calls these. The packages are unpacked but not configured, so we make the links of `alternatives`.
 PROXY = base.RootFileSystem(
     "base-proxy",
     "bookworm",

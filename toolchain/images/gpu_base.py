@@ -1,7 +1,7 @@
-"""The base of the trainer image's target `gpu`, where PyTorch's published one cannot be pulled.
+"""The base of the trainer image's target `gpu`, if PyTorch's published base cannot be pulled.
 
 It is the CPU image's base with Debian's Python and PyPI's CUDA wheels: the same torch and the same CUDA, pinned by hash
-in gpu-base.lock. Wheels of torch with CUDA are on PyPI for x86_64 alone, and so is the published base.
+in gpu-base.lock. PyPI has wheels of torch with CUDA only for x86_64, and the published base is only for x86_64 too.
 """
 
 from __future__ import annotations
@@ -26,34 +26,34 @@ IMAGE = (
     f"trainstack/base-gpu:{base.TRAINER_CPU.suite}-{scratch.digest(base.TRAINER_CPU.image, LOCK, INSTALL)}"
 )
 LOG = LOGS / "base-gpu.log"
-# Measured: the wheels come as 4.1 GB, and lie as 7 GB on the disk of the cache and, in the engine, as twice that.
+# Measured: the wheels are 4.1 GB to download, 7 GB on the cache's disk, and twice that in the engine.
 DOWNLOAD_GB = 4.1
 UNPACKED_BYTES = 7 * preflight.GIB
-PATIENCE_S = 300  # of uv with a connection that stands still
+PATIENCE_S = 300  # how long uv waits on a connection without data
 
 
 def published() -> str:
-    """The base that Dockerfile_training names. Raises SetupError."""
+    """The base image that Dockerfile_training names. Raises SetupError."""
     return base.published("GPU_BASE")
 
 
 def known(engine: Engine) -> dict[str, str]:
-    """The variable that names our base where the engine has that alone, and the user names none; else nothing."""
+    """The variable that names our base, if the engine has only our base, and the user names none; else nothing."""
     if base.users_own(agreed.GPU_BASE) or not engine.has_image(IMAGE) or _has_published(engine):
         return {}
     return {agreed.GPU_BASE: IMAGE}
 
 
 def ensure(engine: Engine) -> dict[str, str]:
-    """As `known`, after making our base where the published one cannot be pulled. Raises SetupError."""
+    """As `known`, but make our base first if the published one cannot be pulled. Raises SetupError."""
     if base.users_own(agreed.GPU_BASE) or _has_published(engine):
         return {}
     if there := known(engine):
         return there
-    with step("asking for the published base of the GPU image") as progress:
+    with step("looking for the published base of the GPU image") as progress:
         if cluster_images.succeeds(engine, "manifest", "inspect", published()):
             return {}
-        progress.conclude(f"cannot be pulled; made from PyPI's CUDA wheels, {DOWNLOAD_GB} GB")
+        progress.conclude(f"cannot be pulled; it is built from PyPI's CUDA wheels, {DOWNLOAD_GB} GB")
     return {agreed.GPU_BASE: base.made_once(engine, IMAGE, lambda: make(engine))}
 
 
@@ -62,11 +62,11 @@ def _has_published(engine: Engine) -> bool:
 
 
 def make(engine: Engine) -> str:
-    """Make our base in `engine`, whatever can be pulled; returns its name. Raises SetupError."""
+    """Make our base in `engine`, even if the published one can be pulled; returns its name. Raises SetupError."""
     if platform.machine() != PROCESSOR:
         raise SetupError(
-            f"the published base of the GPU image cannot be pulled, and PyPI has CUDA wheels for {PROCESSOR} alone",
-            f"have the engine reach registries, or name a base of your own by {agreed.GPU_BASE}",
+            f"the published base of the GPU image cannot be pulled, and PyPI has CUDA wheels only for {PROCESSOR}",
+            f"give the engine access to registries, or name your own base in {agreed.GPU_BASE}",
         )
     place = cache() / "gpu-wheels"
     engines = Path(engine.output("info", "--format", "{{.DockerRootDir}}"))
@@ -80,9 +80,9 @@ def make(engine: Engine) -> str:
 
 
 def _wheels(place: Path) -> Path:
-    """A folder below `place` with the locked packages. This machine asks the index: a container may reach none.
+    """Download the locked packages into a folder below `place`, on this machine: a container may reach no index.
 
-    What has been downloaded stays in `place` for the next try.
+    Downloaded files stay in `place` for the next try.
     """
     packages = place / "packages"
     shutil.rmtree(packages, ignore_errors=True)
@@ -93,9 +93,10 @@ def _wheels(place: Path) -> Path:
 
 
 def _install(engine: Engine, debian: str, packages: Path, progress: Step) -> None:
-    """Make IMAGE of the image `debian` and the folder `packages`.
+    """Make IMAGE from the image `debian` and the folder `packages`.
 
-    The folder goes with uv's cache beside it once the container has a copy: the disk would hold all that three times.
+    The folder and uv's cache beside it are deleted when the container has a copy. Otherwise the disk would hold three
+    copies.
     """
     mounts = ["--volume", f"{packages}:/mnt/packages:ro", "--volume", f"{INSTALL}:/mnt/install.sh:ro"]
     container = engine.output("create", *mounts, debian, "sh", "/mnt/install.sh", base.PYTHON)

@@ -1,8 +1,8 @@
 """The kind node image, built like kind's own: Debian with systemd and containerd, kind's files, Kubernetes on top.
 
-kind's files come from its Go module, at the version of the kind in use. What differs from the published image:
-containerd, runc and CNI plugins are Debian's; the pod network is a bridge per node whose address range containerd
-fills in from the node's podCIDR (kindnet cannot be had as a module); there is no local-path provisioner.
+kind's files come from its Go module, at the version of the kind in use. Differences from the published image:
+containerd, runc and CNI plugins are Debian's; the pod network is one bridge per node, and containerd sets its address
+range from the node's podCIDR (kindnet is not available as a module); there is no local-path provisioner.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ DEBIAN = base.RootFileSystem(
 NODE_PROGRAMS = ("kubeadm", "kubelet", "kubectl")
 PAUSE = "registry.k8s.io/pause:3.10"
 
-# {{.PodCIDR}} is containerd's: it writes the file when the kubelet tells it the node's range.
+# containerd replaces {{.PodCIDR}}: it writes the file when the kubelet tells it the node's range.
 CNI_TEMPLATE = {
     "cniVersion": "0.4.0",
     "name": "trainstack",
@@ -62,12 +62,12 @@ CONTAINERD_ADDITION = """
 
 
 def image_name(version: str, programs: Mapping[str, Path], kind_files: Path, restricted: bool) -> str:
-    """The tag says what is inside: Kubernetes' version, and a hash of recipe, programs and kind's files."""
+    """The image's name. Its tag has Kubernetes' version, and a hash of recipe, programs and kind's files."""
     code = [inspect.getsource(each) for each in (_lay_out, control_plane.ensure, scratch.build)]
     data = [DEBIAN.image, control_plane.PROXY.image, PAUSE, IMPORT, *NODE_PROGRAMS]
     recipe = [DOCKERFILE.read_text(), json.dumps(CNI_TEMPLATE), CONTAINERD_ADDITION, *data, *code]
     kind = sorted(path for path in kind_files.rglob("*") if path.is_file())
-    # Sizes and paths are enough for programs: their folders are named by what they were built from.
+    # For programs, paths and sizes are enough: the folder's name is a hash of the source.
     built = [f"{name} {path.resolve()} {path.stat().st_size}" for name, path in sorted(programs.items())]
     return f"trainstack/node:{version}-{scratch.digest(*recipe, *built, *kind, str(restricted))}"
 
@@ -80,10 +80,10 @@ def ensure(
     log: Path,
     progress: Step,
 ) -> str:
-    """Name of the node image, built when the engine lacks it.
+    """Build the node image if the engine lacks it; returns its name.
 
     `programs` maps kubeadm, kubelet, kubectl, kube-*, etcd, coredns and pause to executables; `kind_files` is
-    `images/base/files` of kind's module; `restricted` tells that the host's root lacks CAP_SYS_RESOURCE.
+    `images/base/files` of kind's module; `restricted` says that the host's root lacks CAP_SYS_RESOURCE.
     Raises SetupError.
     """
     version = _output([programs["kubeadm"], "version", "-o", "short"])
@@ -103,7 +103,7 @@ def ensure(
         _import(engine, f"{image}-empty", image, names, log)
         engine.output("rmi", f"{image}-empty")
 
-    progress.note("waiting for another command that makes it")
+    progress.note("waiting for another command that builds it")
     return base.made_once(engine, image, make)
 
 

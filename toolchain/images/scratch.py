@@ -1,4 +1,4 @@
-"""Images of single static programs, on nothing at all."""
+"""Images with one static program, built from `scratch`."""
 
 from __future__ import annotations
 
@@ -77,29 +77,29 @@ http: {addr: ":5000"}
 
 
 def operator_image(name: str, program: Path) -> str:
-    """What the image of `program`, an operator called `name`, is called."""
+    """The image name for `program`, an operator called `name`."""
     return f"trainstack/{name}:{digest(program)}"
 
 
 def operator(engine: Engine, name: str, program: Path, log: Path) -> str:
-    """An operator called `name`, laid out as upstream's image is: the program is /manager."""
+    """The image of an operator called `name`, with the layout of upstream's image: the program is /manager."""
     image = operator_image(name, program)
     files, lines = {"manager": program}, ["USER 65532", 'ENTRYPOINT ["/manager"]']
     return made_once(engine, image, lambda: build(engine, image, files, log, lines=lines))
 
 
-# From Debian 13 on nothing lies in /bin any more.
+# Since Debian 13, packages have no files in /bin.
 _PROGRAMS = ("usr/bin", "bin")
 
 
 def debian_program(package: str, name: str, cache: Path) -> Path:
-    """A static program out of a Debian package, unpacked below `cache` and not installed. Raises SetupError."""
+    """A static program from a Debian package, unpacked below `cache` and not installed. Raises SetupError."""
     places = [cache / package / folder / name for folder in _PROGRAMS]
     if not any(place.exists() for place in places):
         packages.unpack(package, cache / package)
     found = next((place for place in places if place.exists()), None)
     if found is None:
-        raise SetupError(f"Debian's package {package} holds no {' or '.join(_PROGRAMS)}/{name}")
+        raise SetupError(f"Debian's package {package} has no {' or '.join(_PROGRAMS)}/{name}")
     return found
 
 

@@ -1,1 +1,1 @@
-"""The machine that we run on: what it must have, its packages, its container engine."""
+"""This machine: what it must have, its packages, its container engine."""

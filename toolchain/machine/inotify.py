@@ -1,4 +1,4 @@
-"""How many files a user's programs may watch at once: each node of a kind cluster takes a part of it.
+"""The limit of inotify instances for a user's programs. Each node of a kind cluster needs some of them.
 
 https://kind.sigs.k8s.io/docs/user/known-issues/#pod-errors-due-to-too-many-open-files
 """
@@ -15,7 +15,7 @@ from toolchain.steps import SetupError
 
 INSTANCES = Path("/proc/sys/fs/inotify/max_user_instances")
 OF_A_NODE = 27
-"""Counted on a running `dev`: kubelet, controllers, API server and kube-proxy of one node, and the operator."""
+"""Counted on a running `dev`: kubelet, controllers, API server and kube-proxy of one node, plus the operator."""
 
 
 def limit() -> int:
@@ -24,22 +24,22 @@ def limit() -> int:
 
 
 def in_use() -> int:
-    """Instances that this user's processes have."""
+    """Instances that this user's processes use."""
     return sum(_is_instance(each) for each in processes.PROC.glob("[0-9]*/fd/*"))
 
 
 def _is_instance(descriptor: Path) -> bool:
     try:
         return os.readlink(descriptor) == "anon_inode:inotify"
-    except OSError:  # it has ended, or is another user's: the limit is each user's own
+    except OSError:  # the process has ended, or is another user's, which has its own limit
         return False
 
 
 @contextmanager
 def at_least(instances: int) -> Iterator[None]:
-    """Let a user have that many while the block runs.
+    """Raise the limit to `instances` while the block runs.
 
-    Raises SetupError where the limit is lower and not ours to set.
+    Raises SetupError if the limit is lower and we may not change it.
     """
     before = limit() if instances else 0
     if before >= instances:
@@ -49,7 +49,7 @@ def at_least(instances: int) -> Iterator[None]:
         INSTANCES.write_text(str(instances))
     except OSError:
         raise SetupError(
-            f"the clusters that run at once need {instances} inotify instances, and a user may have {before}",
+            f"the clusters that run at once need {instances} inotify instances; the limit of a user is {before}",
             f"sudo sysctl -w fs.inotify.max_user_instances={instances}",
         ) from None
     try:

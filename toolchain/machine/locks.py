@@ -1,4 +1,4 @@
-"""Locks of files: of a folder of ours, or of the machine, whichever clone a process works in."""
+"""File locks: of one of our folders, or of the machine, for all clones."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ def held(
     opened: Callable[[], IO[str]],
     waiting: Callable[[IO[str]], AbstractContextManager[object]] = lambda _: nullcontext(),
 ) -> Iterator[IO[str]]:
-    """The file that `opened` opens, locked; the kernel lets go of a killed process' lock.
+    """The file that `opened` opens, locked. The kernel releases the lock of a killed process.
 
-    Whoever removes the file holds its lock, so who has waited for it may have that of a file that is gone, which keeps
-    nobody out: it is opened anew then.
+    The holder of the lock may delete the file. A waiter may then hold the lock of a deleted file, so it opens the file
+    again.
 
     Parameters:
-        opened: opens the file, and makes it where it is missing.
-        waiting: what surrounds a wait for another process; gets the file.
+        opened: opens the file, and creates it if it is missing.
+        waiting: a context for the wait for another process; gets the file.
     """
     while True:
         with opened() as handle:
@@ -46,13 +46,13 @@ def _is_there(handle: IO[str]) -> bool:
 
 @contextmanager
 def machine_wide(name: str) -> Iterator[None]:
-    """One process at a time inside."""
+    """Only one process on this machine runs the block at a time."""
     with held(lambda: _handle(f"{name}.lock")):
         yield
 
 
 def _handle(name: str) -> IO[str]:
-    """Reading is enough to lock a file of root's. Where root has made none, a user's own commands share one."""
+    """Root's lock file, opened for reading if this user may not write it. Without it, a file in the user's cache."""
     try:
         MACHINE.mkdir(parents=True, exist_ok=True)
         return (MACHINE / name).open("a")

@@ -1,4 +1,4 @@
-"""Debian packages that we install on the user's machine, written down so that `make clean` can take them away."""
+"""Debian packages that we install on the user's machine, recorded so that `make clean` can remove them."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from toolchain.paths import MACHINE
 from toolchain.steps import SetupError, run, say
 
 QUIET = {"DEBIAN_FRONTEND": "noninteractive"}
-# An apt of a killed run may still be at work.
+# apt of a killed run may still be running.
 LOCK_WAIT = ("-o", "DPkg::Lock::Timeout=600")
-# Second letter of dpkg's status: nothing of the package is here but, with `c`, its configuration.
+# Second letter of dpkg's status: the package is not here, except its configuration with `c`.
 _ABSENT = "nc"
 POLICY = Path("/usr/sbin/policy-rc.d")
 POLICY_MARK = "# trainstack"
 DPKG_LOCK = Path("/var/lib/dpkg/lock-frontend")
 RECORD = MACHINE / "packages"
-# The packages that were there before an installation that has not ended.
+# The packages that were installed before an installation that has not ended.
 BEFORE = MACHINE / "packages.before"
-# The packages that were there before the first of RECORD.
+# The packages that were installed before the first package of RECORD.
 THERE = MACHINE / "packages.there"
-# Those of RECORD that are marked automatically installed. Whoever asks for one of them later marks it as wanted.
+# Packages of RECORD that are marked automatically installed. A user who installs one later removes the mark.
 MARKED = MACHINE / "packages.marked"
-# This file exists while they are removed.
+# This file exists while the packages are removed.
 REMOVING = MACHINE / "packages.removing"
 LOG = MACHINE / "packages.log"
-# Debian's packages enable these for the next boot, as links below UNITS; the engine that we start runs apart from them.
+# Debian's packages enable these for the next boot, as links below UNITS. Our engine does not use them.
 SERVICES = ("docker.service", "docker.socket", "containerd.service")
 UNITS = Path("/etc/systemd/system")
 
 
 def available() -> bool:
-    """Whether this machine installs Debian packages."""
+    """Whether this machine uses Debian packages."""
     return Path("/etc/debian_version").exists() and shutil.which("apt-get") is not None
 
 
@@ -51,9 +51,9 @@ def installed(name: str) -> bool:
 def install(names: Sequence[str]) -> None:
     """Install `names` without recommended packages and without starting their services, now or at the next boot.
 
-    Raises SetupError with apt's last lines, and before anything is done where packages would have to go for it. New
-    packages are added to RECORD and marked automatically installed. An installation that was killed is finished
-    first. apt is not asked for packages that are there: it would take them for wanted by somebody.
+    Raises SetupError with apt's last lines, or, with nothing changed, if apt would remove packages. New packages are
+    added to RECORD and marked automatically installed. A killed installation is finished first. Packages that are
+    already installed are not named to apt: it would mark them as wanted by a user.
     """
     with machine_wide("packages"):
         _finish_interrupted()
@@ -65,7 +65,7 @@ def install(names: Sequence[str]) -> None:
         wanted = ("install", "--no-install-recommends", *names)
         if lost := _would_remove(*wanted):
             raise SetupError(
-                f"to install {' '.join(names)}, {' '.join(sorted(lost))} would have to be removed; nothing was changed",
+                f"installing {' '.join(names)} would remove {' '.join(sorted(lost))}; nothing was changed",
                 "start the container engine that is here, or remove those packages yourself",
             )
         before = "\n".join(sorted(there))
@@ -80,9 +80,9 @@ def install(names: Sequence[str]) -> None:
 
 
 def finish_interrupted() -> None:
-    """Finish what an installation that was killed has left: packages unpacked only, the ban on services, the record.
+    """Finish a killed installation: configure unpacked packages, allow services to start, write the record.
 
-    While an apt of that installation still runs, its ban stays.
+    While apt of that installation still runs, services stay forbidden.
     """
     if BEFORE.exists() or REMOVING.exists() or _policy_is_ours():
         with machine_wide("packages"):
@@ -118,8 +118,8 @@ def _mark(names: Sequence[str]) -> None:
 
 
 def _disable_services() -> None:
-    """Otherwise the system's own engine would start at the next boot in place of ours."""
-    for link in UNITS.glob("*.wants/*"):  # a pattern that ends in a name passes over links that lead nowhere
+    """Disable the system's own engine: it would start at the next boot instead of ours."""
+    for link in UNITS.glob("*.wants/*"):  # a pattern that ends in a name skips broken links
         if link.name in SERVICES:
             link.unlink()
     if update := shutil.which("update-rc.d"):  # machines without systemd
@@ -128,7 +128,7 @@ def _disable_services() -> None:
 
 @contextmanager
 def _services_forbidden() -> Iterator[None]:
-    """No package starts its service inside. Somebody else's policy stays as it is."""
+    """No package starts its service in the block. Somebody else's policy stays unchanged."""
     forbid = not POLICY.exists() or _policy_is_ours()
     if forbid:
         POLICY.write_text(f"#!/bin/sh\n{POLICY_MARK}\nexit 101\n")
@@ -148,7 +148,7 @@ def _policy_is_ours() -> bool:
 
 
 def _apt_runs() -> bool:
-    """Whether some process holds dpkg's lock."""
+    """Whether a process holds dpkg's lock."""
     try:
         with DPKG_LOCK.open("r+") as handle:
             fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -160,9 +160,9 @@ def _apt_runs() -> bool:
 
 
 def unpack(name: str, into: Path) -> None:
-    """Download Debian package `name` and unpack its files as the folder `into`, installing nothing.
+    """Download Debian package `name` and unpack its files as the folder `into`. It installs nothing.
 
-    The folder is whole or not there.
+    The folder is whole or does not exist.
     """
     into.parent.mkdir(parents=True, exist_ok=True)
     with (
@@ -179,7 +179,7 @@ def unpack(name: str, into: Path) -> None:
 
 
 def purge() -> None:
-    """Remove the packages in RECORD that nobody needs or has asked for since; says which stay. Raises SetupError."""
+    """Remove packages of RECORD that no user has asked for and no package needs; say which stay. Raises SetupError."""
     if not RECORD.exists():
         return
     if os.geteuid() != 0:
@@ -192,16 +192,16 @@ def purge() -> None:
             REMOVING.touch()
             run(["apt-get", "purge", "-y", "-qq", *LOCK_WAIT, *sorted(unneeded)], log=LOG, env=QUIET)
         if kept := sorted(ours - unneeded):
-            say(f"kept, as somebody needs or has asked for them since: {' '.join(kept)}")
+            say(f"kept, because other packages or a user need them: {' '.join(kept)}")
         for file in (REMOVING, MARKED, THERE, RECORD):
             file.unlink(missing_ok=True)
 
 
 def _unneeded(ours: set[str]) -> set[str]:
-    """Those of `ours` that nobody has asked for, that no other package needs, and that can go without anything else.
+    """Packages of `ours` that no user has asked for, no other package needs, and that can be removed alone.
 
-    What was there before them has done without the ones that it recommends. What came later may not have. (apt's own
-    autoremove keeps whatever any package recommends, suggests, or could use in place of another.)
+    A package that was here before ours worked without the packages that it recommends; a later one may not have.
+    (apt's own autoremove keeps each package that another recommends, suggests, or could use as an alternative.)
     """
     there = set(THERE.read_text().split()) if THERE.exists() else set()
     automatic = ours & _automatic()
@@ -216,7 +216,7 @@ def _unneeded(ours: set[str]) -> set[str]:
 
 
 def _states() -> dict[str, str]:
-    """Package -> dpkg's status, `ii` for one that is installed and configured."""
+    """Package -> dpkg's status; `ii` means installed and configured."""
     listed = _output("dpkg-query", "--show", "--showformat", "${db:Status-Abbrev}${Package}\n")
     return {line[3:]: line[:2] for line in listed.splitlines()}
 
@@ -227,23 +227,23 @@ def _configured() -> set[str]:
 
 
 def present() -> set[str]:
-    """The packages that lie on this machine, also those unpacked and not configured."""
+    """The packages on this machine, also packages that are unpacked but not configured."""
     return {name for name, state in _states().items() if state[1] not in _ABSENT}
 
 
 def _automatic() -> set[str]:
-    """The packages that nobody has asked for by name."""
+    """The packages that no user has asked for by name."""
     return set(_output("apt-mark", "showauto").split())
 
 
 def _mark_automatic(wanted: Iterable[str]) -> None:
-    """Have apt know that nobody has asked for these packages."""
+    """Tell apt that no user has asked for these packages."""
     if chosen := sorted(wanted):
         _output("apt-mark", "auto", *chosen, *LOCK_WAIT)
 
 
 def _recommended_by(packages: Iterable[str]) -> set[str]:
-    """The installed packages that one of these `packages` recommends, by their own name or by one they provide."""
+    """The installed packages that one of `packages` recommends, by their own name or a name that they provide."""
     recommended: set[str] = set()
     provided: dict[str, set[str]] = {}
     asking = set(packages)

@@ -1,4 +1,4 @@
-"""The checks before any work starts, which take less than a second, and a look at the disks while it goes on."""
+"""Checks before any work starts, in less than a second, and watches the disks during the work."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GIB = 2**30
 # Peak need, measured on a bare machine (docs/internals/measuring.md): Go caches (modules, builds), tools, images.
 BUILD_BYTES = 13 * GIB
 ENGINE_BYTES = 9 * GIB
-# A cluster, the trainer image and the registry's copy of it, with everything else there already.
+# A cluster, the trainer image and the registry's copy of it, if everything else is already here.
 RUN_BYTES = 4 * GIB
 USERS_ENGINE = Path("/var/lib/docker")
 # With less than this the engine, an etcd or a build fails.
@@ -30,18 +30,18 @@ SAMPLE_S = 1.0
 
 
 class NoRoomError(SetupError):
-    """A disk has less room than is needed."""
+    """A disk has less free space than needed."""
 
 
 def check(*, builds: bool) -> None:
-    """Raise SetupError for the first thing missing. `builds`: some tool has to be built, which takes room."""
+    """Raise SetupError for the first missing thing. `builds`: a tool has to be built, which needs disk space."""
     if engine.find() is None:
         engine.may_install()
     check_space(needs(builds=builds))
 
 
 def check_access(folders: Iterable[Path]) -> None:
-    """Raise SetupError for the first file of somebody else's, two levels deep, that this user may not write."""
+    """Raise SetupError for the first file of another user, at most two levels deep, that this user may not write."""
     for folder in folders:
         for place in (folder, *sorted(folder.glob("*")), *sorted(folder.glob("*/*"))):
             if _is_somebody_elses(place) and not os.access(place, os.W_OK):
@@ -52,7 +52,7 @@ def _is_somebody_elses(place: Path) -> bool:
     try:
         return place.lstat().st_uid != os.geteuid()
     except OSError:
-        return False  # it is not there, or its folder, which comes before it, is not ours to read
+        return False  # it does not exist, or its folder, which was checked before it, cannot be read
 
 
 def needs(*, builds: bool) -> list[tuple[Path, int]]:
@@ -66,7 +66,7 @@ def needs(*, builds: bool) -> list[tuple[Path, int]]:
 
 
 def check_space(grows: Iterable[tuple[Path, int]]) -> None:
-    """Raise NoRoomError where a disk has less room than all that grows on it, plus a margin of 20%."""
+    """Raise NoRoomError if a disk has less free space than its folders will grow by, plus a margin of 20%."""
     need: dict[int, int] = {}
     place: dict[int, Path] = {}
     for folder, size in grows:
@@ -79,13 +79,13 @@ def check_space(grows: Iterable[tuple[Path, int]]) -> None:
         if free < size * MARGIN:
             raise NoRoomError(
                 f"{free / GIB:.1f} GiB are free on the disk of {place[disk]}, "
-                f"and {size * MARGIN / GIB:.1f} GiB are needed",
+                f"but {size * MARGIN / GIB:.1f} GiB are needed",
                 "free some space there, or set XDG_CACHE_HOME to a folder on a larger disk",
             )
 
 
 def disks() -> list[Path]:
-    """A folder on each disk that clone, caches and engine lie on."""
+    """A folder on each disk that holds the clone, the caches or the engine."""
     found: dict[int, Path] = {}
     for folder in (ROOT, cache(), daemon.DATA, USERS_ENGINE):
         there = next(path for path in (folder, *folder.parents) if path.exists())
@@ -94,12 +94,12 @@ def disks() -> list[Path]:
 
 
 def full(folders: Iterable[Path]) -> dict[Path, int]:
-    """The folders whose disk is full, and the bytes that are free there."""
+    """The folders whose disk is full -> free bytes."""
     found = {}
     for folder in folders:
         try:
             free = shutil.disk_usage(folder).free
-        except OSError:  # it has gone meanwhile
+        except OSError:  # the folder was deleted meanwhile
             continue
         if free < FULL_BYTES:
             found[folder] = free
@@ -108,9 +108,9 @@ def full(folders: Iterable[Path]) -> dict[Path, int]:
 
 @contextmanager
 def watched() -> Iterator[None]:
-    """Let an error of the block name the disks that were full meanwhile, whether or not they have room again.
+    """Add the disks that were full during the block to its error, even if they have space again.
 
-    Raises the block's SetupError, with a sentence more.
+    Raises the block's SetupError, with one more sentence.
     """
     seen: dict[Path, int] = {}
     ended = threading.Event()

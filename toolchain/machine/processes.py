@@ -21,8 +21,8 @@ _ENDED = "Z"
 class Process:
     """One process.
 
-    `session` is the id of the process that leads its session, 0 where nothing tells it; `user` the id of its owner;
-    `ended` means that its parent has not asked yet how it ended; `name` is that of its program, without folder.
+    `session` is the id of its session's leader, 0 if unknown; `user` the id of its owner; `ended` means that it is a
+    zombie: its parent has not reaped it yet; `name` is its program's name, without folder.
     """
 
     pid: int
@@ -35,7 +35,7 @@ class Process:
 
 
 def is_linux() -> bool:
-    """Whether processes, control groups and mounts are where Linux shows them."""
+    """Whether this is Linux, with its files for processes, control groups and mounts."""
     return sys.platform == "linux"
 
 
@@ -45,19 +45,19 @@ def cores() -> int:
 
 
 def end_with_parent(number: int) -> None:
-    """Let the kernel send this process signal `number` when its parent ends, killed or not.
+    """Let the kernel send signal `number` to this process when its parent ends, killed or not.
 
-    Linux alone can do that. Elsewhere what outlives its parent is ended by the next command.
+    Only Linux can do that. On other systems, the next command ends a process that outlives its parent.
     """
     if is_linux():
         _libc.prctl(_PR_SET_PDEATHSIG, number)
 
 
-_libc = ctypes.CDLL(None, use_errno=True)  # here: a forked child is no place to load a library
+_libc = ctypes.CDLL(None, use_errno=True)  # loaded here, because a forked child must not load a library
 
 
 def find(pid: int) -> Process | None:
-    """The process of this id; None where there is none."""
+    """The process with this id; None if there is none."""
     return _of_proc(PROC / str(pid)) if is_linux() else next(iter(_of_ps("-p", str(pid))), None)
 
 
@@ -69,7 +69,7 @@ def every() -> list[Process]:
 
 
 def folder(pid: int) -> Path | None:
-    """The folder that a process of this user works in; None where that is not told."""
+    """The working folder of a process of this user; None if unknown."""
     if is_linux():
         with suppress(OSError):
             return (PROC / str(pid) / "cwd").readlink()
@@ -82,9 +82,9 @@ def folder(pid: int) -> Path | None:
 
 
 def started(pid: int) -> float | None:
-    """When a process was started, in seconds since 1970, a second more or less; None where that is not told.
+    """When a process was started, in seconds since 1970, to about a second; None if unknown.
 
-    Counted back from now, so a clock that was set meanwhile moves it.
+    It is counted back from now, so a change of the clock since then changes it.
     """
     if is_linux():
         try:
@@ -102,7 +102,7 @@ def started(pid: int) -> float | None:
 
 
 def variable(pid: int, name: str) -> str | None:
-    """A variable without blanks that a process of this user was started with; None where it has none of that name."""
+    """A variable, without blanks, of the environment in which a process of this user was started; None if not set."""
     if is_linux():
         try:
             text = (PROC / str(pid) / "environ").read_bytes().decode(errors="replace").replace("\0", "\n")
@@ -110,7 +110,7 @@ def variable(pid: int, name: str) -> str | None:
             return None
         found = re.search(rf"^{re.escape(name)}=(.*)$", text, re.MULTILINE)
     else:
-        # ps writes the variables behind the command line, a blank between them.
+        # ps prints the variables after the command line, separated by blanks.
         found = re.search(rf" {re.escape(name)}=(\S*)", _said("ps", "eww", "-o", "command=", "-p", str(pid)))
     return found[1] if found else None
 
@@ -121,7 +121,7 @@ def _of_proc(folder: Path) -> Process | None:
         command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
         user = folder.stat().st_uid
     except OSError:
-        return None  # it has ended meanwhile
+        return None  # the process has ended meanwhile
     state, parent, _, session = tail.split()[:4]
     name = head.partition("(")[2]
     return Process(int(folder.name), int(parent), int(session), user, state == _ENDED, name, command.strip())

@@ -1,12 +1,12 @@
-"""Objects in the cluster that the state lacks: put into it, so that a refresh and an update find them there.
+"""Adds objects to the state that exist in the cluster only, so that a refresh and an update find them.
 
-A killed run leaves pending creations. Pulumi can only forget those (in 3.260 `--import-pending-creates` forgets them,
-too), and then creating the object again fails where the killed run had already created it. Other objects left a state
-that was damaged or lost; what the program would register for them is asked with a preview. Everything else that our
-program creates takes over what it finds by itself.
+A killed run leaves pending creations. Pulumi can only forget them (in 3.260 `--import-pending-creates` forgets them,
+too). The next creation then fails if the killed run had already created the object. Other objects are missing because
+the state was damaged or lost; a preview says what the program would register for them. All other resources of our
+program take over existing objects by themselves.
 
-A replacement that was killed leaves the old object's resource, marked: it is deleted, and its successor, of the same
-URN and name, may be there or not.
+A killed replacement leaves the resource of the old object, with a mark. The old object is deleted. The new one, with
+the same URN and name, may or may not exist.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 """Pulumi's word for a value that a preview cannot know (sdk/v3/go/common/resource/plugin/rpc.go)."""
 
 SECRET = {state.SIGNATURE: "1b47061264138c4ac30d75fd1eb44270"}
-"""What marks a secret in a deployment (sdk/v3/go/common/resource/sig); `plaintext` is encrypted by the import."""
+"""Marks a secret in a deployment (sdk/v3/go/common/resource/sig); the import encrypts `plaintext`."""
 
 
 Manifest = Mapping[str, Any]
@@ -32,8 +32,8 @@ Manifest = Mapping[str, Any]
 def adopt_pending(deployment: dict[str, Any], live: Callable[[Manifest], Manifest | None]) -> list[str]:
     """Turn pending creations of Kubernetes objects in an exported deployment into resources; returns their URNs.
 
-    `live` looks an object up by its manifest. The killed run did not create an object that is missing
-    or that carries another mark.
+    `live` looks up an object by its manifest. If the object is missing or has another mark, the killed run did not
+    create it.
     """
     adopted: list[str] = []
     creating = (
@@ -56,7 +56,7 @@ def adopt_pending(deployment: dict[str, Any], live: Callable[[Manifest], Manifes
 def adopt_lost(
     deployment: dict[str, Any], steps: Iterable[Mapping[str, Any]], lost: Iterable[Manifest]
 ) -> list[str]:
-    """Add what a preview would create and the cluster has: the objects `lost`, and the components that hold them.
+    """Add the objects `lost`, which a preview would create and the cluster has, and their components.
 
     `steps` are those of `pulumi preview --json`. Returns the URNs of the objects.
     """
@@ -87,16 +87,16 @@ def _add(
     resources: list[dict[str, Any]] = deployment.setdefault("resources", [])
     replaced = [each for each in state.half_replaced(deployment) if each["urn"] == resource["urn"]]
     place = resources.index(replaced[0]) if replaced else len(resources)
-    # What stands behind it in the state is what may depend on it.
+    # Only resources after it in the state may depend on it.
     urns = {each["urn"] for each in resources[:place]}
-    # A parent that is not there yet was itself pending: nothing of it exists.
+    # A parent that is missing was itself pending: it does not exist.
     if resource["urn"] in urns or resource.get("parent") not in urns:
         return False
     identity: dict[str, Any] = {}
     if inputs is not None and live is not None:
-        # With its uid: without one it would count as sent, and never seen since.
+        # Without a uid, the object would count as sent but never seen.
         seen = {**inputs, "metadata": {**inputs["metadata"], "uid": live["metadata"].get("uid")}}
-        # Under another manager's name, the first update would conflict with the fields that the lost state applied.
+        # With another manager's name, the first update would conflict with the fields that the lost state applied.
         manager = {"__fieldManager": found} if (found := field_manager(live)) else {}
         identity = {"id": object_id(inputs), "inputs": inputs, "outputs": {**seen, **manager}}
     dependencies = [urn for urn in resource.get("dependencies") or [] if urn in urns]
@@ -111,7 +111,7 @@ def _add(
 
 
 def field_manager(live: Manifest) -> str:
-    """The name under which Pulumi applied the live object last, empty where it did not."""
+    """The manager name of Pulumi's latest apply of the live object; empty if Pulumi never applied it."""
     applied = [
         each
         for each in live["metadata"].get("managedFields") or []
@@ -121,16 +121,16 @@ def field_manager(live: Manifest) -> str:
 
 
 def _identified(wanted: Manifest, live: Manifest) -> dict[str, Any]:
-    """`wanted` as far as it is known, under the name and in the namespace of the live object."""
+    """The known part of `wanted`, with the name and namespace of the live object."""
     filled = fill_unknown(wanted, live)
     place = {key: live["metadata"][key] for key in ("name", "namespace") if live["metadata"].get(key)}
     return {**filled, "metadata": {**(filled.get("metadata") or {}), **place}}
 
 
 def fill_unknown(wanted: Any, live: Any) -> Any:
-    """`wanted`, with unknown values of a preview taken from the live object, or left out where it has none.
+    """`wanted`, with a preview's unknown values taken from the live object, or left out if it has none.
 
-    What the preview masks stays a secret.
+    A value that the preview masks stays a secret.
     """
     if not isinstance(wanted, Mapping):
         return wanted
@@ -161,16 +161,16 @@ def _short_title(manifest: Manifest) -> str:
 
 
 def owner_of(manifest: Manifest) -> str | None:
-    """The owner's id in an object's mark; None for an object without one."""
+    """The owner's id in an object's mark; None for an object without a mark."""
     labels = (manifest.get("metadata") or {}).get("labels") or {}
     return labels.get(OWNER)
 
 
 def object_id(inputs: Manifest) -> str | None:
-    """The id that the kubernetes plugin gives: `namespace/name`, or `name` for what has no namespace."""
+    """The id that the kubernetes plugin gives: `namespace/name`, or `name` for an object without namespace."""
     metadata = inputs.get("metadata")
     if not isinstance(metadata, Mapping):
-        return None  # nothing yet, or what a preview cannot know
+        return None  # no metadata yet, or unknown to a preview
     namespace, name = metadata.get("namespace"), metadata.get("name")
     if not isinstance(name, str):
         return None

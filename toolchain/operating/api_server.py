@@ -1,4 +1,4 @@
-"""Waits for the API server before Pulumi asks it: a server that restarts must not look like a cluster that is gone."""
+"""Waits for the API server before Pulumi asks it: a restarting server must not look like a deleted cluster."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ DEFINITION = "kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition"
 DEFINITIONS_PATIENCE_S = 1000.0
 ANSWER_S = 5
 READY, MOST_LETTERS = "ok", 60
-# kubectl's words where a server does not know this user: it is there.
+# kubectl's words if the server does not know this user. The server answers.
 REFUSES = ("Unauthorized", "You must be logged in")
-# Its word where this user may not ask. A server that has not read its roles yet answers so to everybody.
+# kubectl's word if this user has no right. A server that has not read its roles yet answers this to everybody.
 FORBIDDEN = "Forbidden"
 STARTING_S = 30.0
-# Each connection has a port of its own at this end: another port is no news.
+# Each connection has another local port. A message with another port is not new.
 _OWN_PORT = re.compile(r":\d+->")
 
 
 def is_named(variables: Mapping[str, str], access: Access) -> bool:
-    """Whether the kubeconfig is there and names a server: not where it was moved, or its context renamed."""
+    """Whether the kubeconfig exists and names a server. False if it was moved, or its context renamed."""
     return not live_objects.kubectl(variables, access, "config", "view", "--minify", "-o", "name").returncode
 
 
 def problem(variables: Mapping[str, str], access: Access) -> str | None:
-    """Why the API server cannot be asked now, in kubectl's words; None where it answers.
+    """Why the API server does not answer now, in kubectl's words; None if it answers.
 
-    Refused, reset, cut off, timed out, TLS, an error of the server, a kubeconfig that is missing: all are problems.
+    Refused, reset, cut off, timed out, TLS, a server error, a missing kubeconfig: all are problems.
     """
     done = live_objects.kubectl(
         variables, access, "get", "--raw", "/readyz", answer_s=ANSWER_S, whole_s=4 * ANSWER_S
@@ -44,14 +44,16 @@ def problem(variables: Mapping[str, str], access: Access) -> str | None:
     if any(word in line for word in REFUSES for line in said) or (not done.returncode and said == [READY]):
         return None
     if not done.returncode:
-        return f"/readyz says no {READY}, so that somebody else answers: {said[0][:MOST_LETTERS] if said else ''}"
+        return (
+            f"/readyz does not say {READY}; another server answers: {said[0][:MOST_LETTERS] if said else ''}"
+        )
     return said[-1] if said else f"kubectl ended with {done.returncode}"
 
 
 def wait(variables: Mapping[str, str], access: Access, patience: float = PATIENCE_S) -> None:
-    """Return once the API server answers, or has refused this user for STARTING_S seconds.
+    """Return when the API server answers, or when it has refused this user for STARTING_S seconds.
 
-    Raises SetupError after `patience` seconds; nothing has been changed then.
+    Raises SetupError after `patience` seconds, with nothing changed.
     """
     why = problem(variables, access)
     if why is None:
@@ -69,18 +71,18 @@ def wait(variables: Mapping[str, str], access: Access, patience: float = PATIENC
                 raise SetupError(
                     f"the cluster's API server has not answered for {patience:.0f} s: {why}\n"
                     "nothing was changed, and nothing was dropped from the state",
-                    "make the cluster answer, then the same command again; docs/runbooks/cluster-gone.md "
-                    "says what to do with a cluster that will not come back",
+                    "make the cluster answer, then run the same command again; "
+                    "if it will not come back: docs/runbooks/cluster-gone.md",
                 )
             time.sleep(PAUSE_S)
             why = problem(variables, access)
 
 
 def wait_for_definitions(variables: Mapping[str, str], deployment: state.Deployment) -> bool:
-    """Wait until the API server serves the stack's definitions; whether it serves all now, and did not before.
+    """Wait until the API server serves the stack's definitions; True if it serves all now, and did not before.
 
-    It serves one a moment after it was created. Where its etcd was away just then, it tries again after longer and
-    longer pauses. Pulumi's plugin waits a minute for one that it creates, and for no other.
+    The server begins to serve a definition a moment after its creation. If etcd does not answer at that moment, it
+    tries again after longer and longer pauses. Pulumi's plugin waits only for definitions that it creates, a minute.
     """
     names = [each["outputs"]["metadata"]["name"] for each in state.resources(deployment) if _is_made(each)]
     access = state.access(deployment)
@@ -99,7 +101,7 @@ def _is_made(resource: state.Resource) -> bool:
 
 
 def _unserved(variables: Mapping[str, str], access: Access, names: list[str]) -> list[str]:
-    """Those of `names` that the server holds and does not serve. One that does not answer names none."""
+    """The definitions of `names` that the server holds and does not serve; none if it does not answer."""
 
     def get(*words: str) -> subprocess.CompletedProcess[str]:
         return live_objects.kubectl(

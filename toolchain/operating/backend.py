@@ -1,4 +1,4 @@
-"""Pulumi's backend: by default files inside the project folder; and the salt that must not reach git."""
+"""Pulumi's backend, by default files in the project folder; and the salt, which must not reach git."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from toolchain.steps import SetupError, run
 
 SALT = LOCAL / "salt"
 FILTER = "trainstack-salt"
-# Pulumi writes the salt of the clone's own passphrase into the stack file. Git never sees that line, unless
-# the file also holds values encrypted with it: those would be lost without their salt.
+# Pulumi writes the salt of the clone's own passphrase into the stack file. Git does not see that line, unless
+# the file also holds encrypted values: they would be lost without their salt.
 CLEAN = """awk '{line[NR] = $0} /^ +secure:/ {keep = 1} \
 END {for (i = 1; i <= NR; i++) if (keep || line[i] !~ /^encryptionsalt:/) print line[i]}'"""
 _SALT_LINE = re.compile(r"^encryptionsalt:.*\n?", re.MULTILINE)
 
 
 def prepare(stack: str, variables: Mapping[str, str]) -> None:
-    """Make what the backend lacks on first use, and select `stack`. Leaves git's view unchanged.
+    """Create the missing parts of the backend, and select `stack`. Git sees no change.
 
-    Of our own backend that is its folder, the passphrase and the salt; of the user's only the stack and its salt.
+    Our own backend gets its folder, a passphrase and a salt; the user's backend only the stack and its salt.
     """
     file = stack_files.file(stack)
     if not user_backend.backend():
         STATE.mkdir(parents=True, exist_ok=True)
         _passphrase()
     _hide_salt_from_git()
-    _take_strange_salt(file)
+    _remove_other_salt(file)
     if not user_backend.backend() or user_backend.encrypts_with_passphrase(stack):
-        _give_salt(file, variables)
+        _add_salt(file, variables)
     _pulumi(variables, ROOT, "stack", "select", "--create", "--non-interactive", stack)
     tell_git_of_new_size(file)
 
@@ -50,7 +50,7 @@ def _pulumi(variables: Mapping[str, str], folder: Path, *arguments: str) -> None
 def _passphrase() -> None:
     if PASSPHRASE.exists():
         return
-    # A salt belongs to its passphrase: with a new one, every old salt is of no use.
+    # A salt belongs to its passphrase: a new passphrase makes every old salt useless.
     SALT.unlink(missing_ok=True)
     for stack in stack_files.names():
         without_salt(stack_files.file(stack))
@@ -58,14 +58,14 @@ def _passphrase() -> None:
 
 
 def without_salt(file: Path) -> None:
-    """Take the salt out of a stack file that holds nothing encrypted with it."""
+    """Remove the salt from a stack file that holds no encrypted value."""
     text = file.read_bytes().decode()
     if _SALT_LINE.search(text) and "secure:" not in text:
         file.write_bytes(_SALT_LINE.sub("", text).encode())
 
 
-def _take_strange_salt(file: Path) -> None:
-    """Take out a salt of the other backend's passphrase: ours goes with our backend, the user's with theirs."""
+def _remove_other_salt(file: Path) -> None:
+    """Remove the salt of the other backend's passphrase: ours belongs to our backend, the user's to theirs."""
     found = _SALT_LINE.search(file.read_text())
     if not found:
         return
@@ -74,8 +74,8 @@ def _take_strange_salt(file: Path) -> None:
         without_salt(file)
 
 
-def _give_salt(file: Path, variables: Mapping[str, str]) -> None:
-    """Append the salt ourselves: Pulumi would add it too, and reformat the rest of the file."""
+def _add_salt(file: Path, variables: Mapping[str, str]) -> None:
+    """Append the salt ourselves: Pulumi would also reformat the rest of the file."""
     text = file.read_bytes().decode()
     if _SALT_LINE.search(text):
         return
@@ -89,7 +89,7 @@ def _give_salt(file: Path, variables: Mapping[str, str]) -> None:
 
 
 def _fresh_salt(variables: Mapping[str, str]) -> str:
-    """The line that Pulumi writes for the passphrase, taken from a project that is thrown away."""
+    """The line that Pulumi writes for the passphrase, taken from a temporary project."""
     with tempfile.TemporaryDirectory(prefix="trainstack-salt-") as name:
         place = Path(name)
         (place / "state").mkdir()
@@ -104,7 +104,7 @@ def _fresh_salt(variables: Mapping[str, str]) -> str:
 
 
 def _hide_salt_from_git() -> None:
-    """Set the filter that .gitattributes names, in this clone only; a folder without git needs none."""
+    """Set the filter that .gitattributes names, only in this clone. A folder without git needs no filter."""
     if not _in_git():
         return
     for key, value in ((f"filter.{FILTER}.clean", CLEAN), (f"filter.{FILTER}.smudge", "cat")):
@@ -113,11 +113,10 @@ def _hide_salt_from_git() -> None:
 
 
 def tell_git_of_new_size(file: Path) -> None:
-    """Let the index note the file's size with the salt in it.
+    """Record the file's size, with the salt in it, in git's index.
 
-    Git takes a file of another size for changed before it asks any filter. Where the filtered content is what
-    the index holds already, adding the file notes its size and stages nothing; with edits of the user's it is
-    left alone.
+    For git, a file of another size is changed; it does not ask the filter then. If the filtered content equals the
+    index, `git add` records the size and stages nothing. A file with edits of the user is left alone.
     """
     if not _in_git():
         return
@@ -136,6 +135,6 @@ def _git(*arguments: str) -> str:
 
 
 def forget_filter() -> None:
-    """Take our filter out of the clone's configuration."""
+    """Remove our filter from the clone's configuration."""
     if _in_git():
         _git("config", "--local", "--remove-section", f"filter.{FILTER}")

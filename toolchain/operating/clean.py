@@ -1,4 +1,4 @@
-"""`make clean`: what this machine got from us goes; what the user made stays."""
+"""`make clean`: removes what our commands installed; keeps the user's files."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ CACHES = (".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis")
 def clean(ensure_clean: Callable[[str], None]) -> None:
     """Remove tools, engine, images, installed packages, environment and state. Raises SetupError while in use.
 
-    The state in a backend of the user's is not this clone's: it stays as it is.
+    State in the user's own backend is kept.
 
     Parameters:
-        ensure_clean: as `up.down` takes it, for each stack that stands.
+        ensure_clean: as for `up.down`, called for each stack that is up.
     """
     user_backend.forget_backend()
     standing = [stack for stack in stack_files.names() if state.has_resources(state.deployment(stack))]
@@ -36,7 +36,7 @@ def clean(ensure_clean: Callable[[str], None]) -> None:
         _ensure_no_cluster(answering)
         if answering:
             leftovers.remove_registries(answering)
-        if not engine.stop() and os.geteuid() == 0:  # anybody else leaves root's as it is
+        if not engine.stop() and os.geteuid() == 0:  # other users leave root's engine alone
             raise SetupError(
                 "containers still run in the engine that we started",
                 "run `make down` in the project folder that they belong to",
@@ -64,35 +64,34 @@ def clean(ensure_clean: Callable[[str], None]) -> None:
 
 
 def _ensure_nothing_stands() -> None:
-    """Raise SetupError for stacks whose state tells of resources: without it nobody knows that they are ours.
+    """Raise SetupError for stacks whose state names resources: only the state knows that they are ours.
 
-    Their file may be in another commit than the one that is checked out, or another command may have made them while
-    this one waited for it.
+    The stack's file may be in another commit, or another command may have created them while this one waited.
     """
     held = sorted(each.stem for each in state_copies.STACKS.glob("*.json"))
     if standing := [stack for stack in held if state.has_resources(state.deployment(stack))]:
         first = standing[0]
         raise SetupError(
-            f"still up: {', '.join(standing)}; without the state in {LOCAL} nobody knows what it has made",
-            f"check stacks/Pulumi.{first}.yaml out, run `make down STACK={first}`, then `make clean`",
+            f"still up: {', '.join(standing)}; only the state in {LOCAL} knows which objects are theirs",
+            f"check out stacks/Pulumi.{first}.yaml, run `make down STACK={first}`, then `make clean`",
         )
 
 
 def _ensure_no_cluster(answering: engine.Engine | None) -> None:
-    """Raise SetupError, before anything of them is touched, for clusters that no state of this clone tells of.
+    """Raise SetupError, with nothing changed, for clusters that no state of this clone names.
 
-    An engine that does not answer may hold those that were begun.
+    An engine that does not answer may hold clusters whose creation has begun.
     """
     if answering is None:
         if begun := leftovers.begun():
             raise SetupError(
-                f"{', '.join(begun)}: begun in this clone, and no container engine answers that could hold it",
-                f"start that engine, then `make clean`; where it is gone for good, remove {paths.markers()}",
+                f"{', '.join(begun)}: begun in this clone, and the container engine that may hold it does not answer",
+                f"start that engine, then `make clean`; if it is gone for good, remove {paths.markers()}",
             )
     elif there := leftovers.clusters(answering):
         raise SetupError(
-            f"{', '.join(there)}: still there, and no state of this clone's own backend tells of it",
-            "run `make down STACK=<its stack>`, with the PULUMI_BACKEND_URL that it was made with, then `make clean`",
+            f"{', '.join(there)}: still exists, and no state in this clone's own backend names it",
+            "run `make down STACK=<its stack>` with the PULUMI_BACKEND_URL that created it, then `make clean`",
         )
 
 

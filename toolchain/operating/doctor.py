@@ -1,4 +1,4 @@
-"""`make doctor`: whether this machine has what `make up` needs. It changes nothing and builds nothing."""
+"""`make doctor`: checks whether this machine has what `make up` needs. It changes and builds nothing."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CGROUPS = Path("/sys/fs/cgroup")
 CONTROLLERS = ("cpu", "memory", "pids")
 PROXIES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY")
 LOOPBACK = ("127.0.0.1", "localhost")
-# `kind` of section cluster, in YAML's two styles, and not that of a later section.
+# `kind` of section cluster, in both styles of YAML. `kind` of a later section does not match.
 _TOLD = re.compile(
     r"^ *trainstack:cluster:(?: *\{[^}\n]*?| *\n(?:[ \t]+(?!trainstack:)\S.*\n|[ \t]*\n)*?[ \t]+)kind: *(\w+)",
     re.MULTILINE,
@@ -40,7 +40,7 @@ PORT = re.compile(r"^\s*apiServerPort:\s*(\d+)", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Check:
-    """What one look at the machine found; `fix` is empty where nothing has to be done."""
+    """The result of one check; `fix` is empty if there is nothing to do."""
 
     what: str
     health: Health
@@ -52,7 +52,7 @@ Found = tuple[Health, str] | tuple[Health, str, str]
 
 
 def doctor(stack: str, as_json: bool) -> int:
-    """Print a line for each check, or JSON; 0 where all passed, 1 where one did not, 2 where one cannot be told."""
+    """Print a line for each check, or JSON; 0 if all passed, 1 if one failed, 2 if one is unknown."""
     stack_files.check(stack)
     found = [_looked(name, look) for name, look in checks(stack).items()]
     health = overall(found)
@@ -68,7 +68,7 @@ def doctor(stack: str, as_json: bool) -> int:
 
 
 def _looked(name: str, look: Callable[[], Found]) -> Check:
-    """What `look` finds. A SetupError is what make up would end with; any other error tells nothing."""
+    """The result of `look`. `make up` would end with a SetupError too; any other error means unknown."""
     try:
         return Check(name, *look())
     except SetupError as error:
@@ -79,7 +79,7 @@ def _looked(name: str, look: Callable[[], Found]) -> Check:
 
 
 def python() -> Found:
-    """The version that runs this. An older one than is needed does not get this far."""
+    """The Python that runs this. A Python that is too old fails earlier."""
     return Health.HEALTHY, f"{sys.version.split()[0]}, {'.'.join(map(str, PYTHON_NEEDED))} or newer is needed"
 
 
@@ -90,10 +90,10 @@ def pip() -> Found:
 
 
 def tools(nodes: bool = True) -> Found:
-    """Pulumi, kind and kubectl: the user's own, built already, or to be had elsewhere.
+    """Pulumi, kind and kubectl: the user's own, already built, or to be built.
 
     Parameters:
-        nodes: whether the stack's cluster is made with kind.
+        nodes: whether kind creates the stack's cluster.
     """
     missing = to_build(nodes)
     said = [f"{name} {_origin(each, missing)}" for name, each in installed.choose().items()]
@@ -107,11 +107,11 @@ def _origin(tool: installed.Choice, missing: set[str]) -> str:
         return "built"
     if tool.name in missing:
         return "to be built"
-    return "of kind's node image" if tool.name == "kubectl" else "not needed"
+    return "from kind's node image" if tool.name == "kubectl" else "not needed"
 
 
 def go(nodes: bool = True) -> Found:
-    """Go, where something has to be built. Raises SetupError. `nodes` as for `tools`."""
+    """Go, if a program has to be built. Raises SetupError. `nodes` as for `tools`."""
     if not builds(nodes):
         return Health.HEALTHY, "not needed: nothing has to be built"
     try:
@@ -119,12 +119,12 @@ def go(nodes: bool = True) -> Found:
     except SetupError as error:
         if to_build(nodes) - {"kubectl"} or engine.find():
             raise
-        return Health.UNKNOWN, f"{error.what}, unless the engine can pull the images", error.fix
-    return Health.HEALTHY, f"{shutil.which('go')}, for what has to be built"
+        return Health.UNKNOWN, f"{error.what}; not needed if the engine can pull the images", error.fix
+    return Health.HEALTHY, f"{shutil.which('go')}, for programs that have to be built"
 
 
 def to_build(nodes: bool) -> set[str]:
-    """Those of Pulumi, kind and kubectl that have to be built."""
+    """Which of Pulumi, kind and kubectl have to be built."""
     missing = installed.missing(installed.choose(), nodes)
     return missing - ({"kubectl"} if is_linux() and published(True) else set())
 
@@ -135,12 +135,12 @@ def builds(nodes: bool) -> bool:
 
 
 def published(nodes: bool) -> bool:
-    """Whether published images are used. Without a line that a registry is asked: the checks may be wanted as JSON."""
+    """Whether published images are used. It prints no progress line, because the output may be JSON."""
     return cluster_images.published(engine.find(), nodes, quiet=True)
 
 
 def disk(nodes: bool = True) -> Found:
-    """Room for what will be built and run. Raises SetupError. `nodes` as for `tools`."""
+    """Free space for builds and the stack. Raises SetupError. `nodes` as for `tools`."""
     grows = preflight.needs(builds=builds(nodes))
     preflight.check_space(grows)
     there = {folder: next(path for path in (folder, *folder.parents) if path.exists()) for folder, _ in grows}
@@ -153,7 +153,7 @@ def disk(nodes: bool = True) -> Found:
 
 
 def files() -> Found:
-    """Whether this user may write what an earlier set-up has left. Raises SetupError."""
+    """Whether this user may write the files of an earlier set-up. Raises SetupError."""
     preflight.check_access([LOCAL, VENV, cache()])
     return Health.HEALTHY, "this user may write the project's own folders"
 
@@ -167,17 +167,17 @@ def container_engine() -> Found:
 
 
 def other_engines() -> Found:
-    """Engines that are installed beside ours. One that answers is used."""
+    """Other installed engines. An engine that answers is used."""
     other, found = engine.other(), engine.find()
     if other is None:
         return Health.HEALTHY, "none"
     if found and not found.ours:
         return Health.HEALTHY, f"{other.name}, which is used"
-    return Health.NOT, f"{other.name} does not answer; nothing is installed beside it", other.fix
+    return Health.NOT, f"{other.name} does not answer; no second engine is installed beside it", other.fix
 
 
 def ports() -> Found:
-    """The ports that stack files ask for, each free or in use. A cluster that is up holds its own."""
+    """The ports that stack files name: free or in use. A running cluster uses its own port."""
     wanted = {
         file.name: int(found[1])
         for file in sorted(stack_files.STACKS.glob("*.yaml"))
@@ -187,7 +187,7 @@ def ports() -> Found:
         return Health.HEALTHY, "no stack file asks for one; kind takes a free one"
     taken = [f"{port} ({name})" for name, port in wanted.items() if _answers(port)]
     if taken:
-        fix = "nothing where the stack's own cluster is up; else set another `apiServerPort`"
+        fix = "nothing if the stack's own cluster is up; else set another `apiServerPort`"
         return Health.UNKNOWN, f"in use: {', '.join(taken)}", fix
     return Health.HEALTHY, f"free: {', '.join(map(str, wanted.values()))}"
 
@@ -199,9 +199,9 @@ def _answers(port: int) -> bool:
 
 
 def cgroups() -> Found:
-    """The version of control groups, and the controllers that limits of pods need."""
+    """The version of control groups, and the controllers that pods' limits need."""
     if not is_linux():
-        return Health.HEALTHY, "those of the virtual machine that the container engine runs in"
+        return Health.HEALTHY, "not checked: the engine's virtual machine has its own"
     unified = CGROUPS / "cgroup.controllers"
     version = 2 if unified.is_file() else 1
     there = unified.read_text().split() if version == 2 else [each.name for each in CGROUPS.iterdir()]
@@ -214,12 +214,12 @@ def cgroups() -> Found:
 
 
 def watches() -> Found:
-    """Whether one more node can watch its files. kube-proxy ends where it cannot, and its cluster never gets ready."""
+    """Whether one more node can watch its files. If not, its kube-proxy ends and its cluster never gets ready."""
     if not is_linux():
-        return Health.HEALTHY, "that of the virtual machine that the container engine runs in"
+        return Health.HEALTHY, "not checked: the engine's virtual machine has its own limit"
     limit = inotify.limit()
     if os.geteuid() != 0:
-        # Those of the nodes are root's, and root alone sees how many it has.
+        # The instances of the nodes belong to root, and only root can count them.
         return (
             Health.HEALTHY,
             f"{limit} instances for each user; a node takes about {inotify.OF_A_NODE} of root's",
@@ -232,28 +232,28 @@ def watches() -> Found:
 
 
 def proxies() -> Found:
-    """Whether a proxy of the environment would get what is meant for this machine's own cluster."""
+    """Whether a proxy variable would send requests to this machine's own cluster through the proxy."""
     if not (named := list(_set(PROXIES))):
         return Health.HEALTHY, "none is set"
     excepted = {word.strip() for value in _set(("NO_PROXY",)) for word in value.split(",")}
     if "*" in excepted or excepted.issuperset(LOOPBACK):
-        return Health.HEALTHY, "set, and not for this machine"
+        return Health.HEALTHY, "set, but not for this machine"
     missing = ",".join(each for each in LOOPBACK if each not in excepted)
     said = f"{len(named)} set, and NO_PROXY does not name {missing}: requests to a cluster here would go to the proxy"
     return Health.NOT, said, f"export NO_PROXY=$NO_PROXY,{missing}"
 
 
 def _set(names: tuple[str, ...]) -> Iterator[str]:
-    """Values of these variables, which programs read in capitals or small; a proxy's value may hold a password."""
+    """Values of these variables, in capitals or small letters. Never print one: it may hold a password."""
     for name in names:
         if value := os.environ.get(name) or os.environ.get(name.lower()):
             yield value
 
 
 def cluster_kind(stack: str) -> str:
-    """What makes the cluster of `stack`, also before the packages are there that read its file.
+    """The kind of the cluster of `stack`. It also works before the packages that read stack files are installed.
 
-    Raises SetupError where that is wrong.
+    Raises SetupError for a wrong stack file.
     """
     if told := environment.cluster_kind(stack):
         return told
@@ -265,7 +265,7 @@ def cluster_kind(stack: str) -> str:
 
 
 def cluster(stack: str) -> Found:
-    """Whether the cluster of `stack` is there or can be made. Raises SetupError as `cluster_kind` does."""
+    """Whether the cluster of `stack` exists or can be created. Raises SetupError as `cluster_kind` does."""
     asked = kind_of(cluster_kind(stack))
     if not asked.is_ours:
         return _existing(stack)
@@ -276,25 +276,25 @@ def cluster(stack: str) -> Found:
 
 
 def _existing(stack: str) -> Found:
-    # Before the packages are there, nobody reads what the stack file names.
+    # Without the packages, nothing can read which kubeconfig the stack file names.
     access = environment.access(stack) or Access(str(agreed.usual_kubeconfig()))
     file = access.kubeconfig
     if not Path(file).exists():
-        said = f"the cluster is to be there, and no kubeconfig is: {file}"
+        said = f"the stack uses an existing cluster, and its kubeconfig is missing: {file}"
         return Health.NOT, said, f"export KUBECONFIG=FILE, or name it in stacks/Pulumi.{stack}.yaml"
     kubectl = installed.choose()["kubectl"]
     if not kubectl.is_available:
-        return Health.HEALTHY, f"reached by {file}; not asked, as kubectl is not here yet"
+        return Health.HEALTHY, f"reached by {file}; not asked, because kubectl is not installed yet"
     folder = str(kubectl.program().parent)
     variables = {"PATH": os.pathsep.join([folder, environment.path()])}
     if why := api_server.problem(variables, access):
         fix = "start that cluster, or name another kubeconfig: export KUBECONFIG=FILE"
         return Health.NOT, f"the cluster of {file} does not answer: {why}", fix
-    return Health.HEALTHY, f"answers, by {file}"
+    return Health.HEALTHY, f"answers, reached by {file}"
 
 
 def checks(stack: str) -> dict[str, Callable[[], Found]]:
-    """The looks at this machine for `stack`, by their names."""
+    """The checks for `stack`, by name."""
 
     def nodes() -> bool:
         return kind_of(cluster_kind(stack)).has_our_nodes
@@ -317,9 +317,9 @@ def checks(stack: str) -> dict[str, Callable[[], Found]]:
 
 
 def ensure_node_possible(before: state.Deployment, stack: str) -> None:
-    """Raises SetupError where the node of a new cluster would get too few inotify instances.
+    """Raises SetupError if the node of a new cluster would have too few inotify instances.
 
-    Its kube-proxy would crash again and again, and the operator would never get ready.
+    Its kube-proxy would crash in a loop, and the operator would never get ready.
 
     Parameters:
         before: the stack's state.
@@ -328,4 +328,4 @@ def ensure_node_possible(before: state.Deployment, stack: str) -> None:
         return
     health, said, *fix = watches()
     if health is Health.NOT:
-        raise SetupError(f"a new node could not watch its files: of inotify, {said}", *fix)
+        raise SetupError(f"a new node could not watch its files: inotify: {said}", *fix)

@@ -1,4 +1,4 @@
-"""The environment that set-up hands to Pulumi, the program, the tests and the user's shell."""
+"""The environment variables that set-up gives to Pulumi, the program, the tests and the user's shell."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ if TYPE_CHECKING:
 
 FILE = LOCAL / "env.json"
 PARALLEL = {"PULUMI_PARALLEL": "128"}
-"""Objects that Pulumi works on at once. A run that is waited for is one, and Pulumi's own limit is four a processor."""
+"""How many objects Pulumi works on at once. Each run that it waits for is one; the default is four per processor."""
 
 
 def local(found: Mapping[str, str]) -> dict[str, str]:
-    """All variables but PATH and KUBECONFIG: what set-up `found`, and where the stacks' state is kept."""
+    """All variables except PATH and KUBECONFIG: what set-up `found`, and where the stacks' state is."""
     given = {name: os.environ.get(name) or value for name, value in (PARALLEL | agreed.KUBECTL).items()}
     return {**user_backend.variables(), "PULUMI_SKIP_UPDATE_CHECK": "true", **given, **found}
 
 
 def save(found: Mapping[str, str]) -> None:
-    """Keep what set-up found on this machine for `make env`.
+    """Save for `make env` what set-up found on this machine.
 
-    It is the program's record, too, of the images that set-up has named (infra/config/shell_variables.py): those of the
-    operators that this machine has stand there, whichever stack needs them.
+    The program also reads there which images set-up has named (infra/config/shell_variables.py). The images of all
+    operators on this machine are in the file, for every stack.
     """
     LOCAL.mkdir(exist_ok=True)
     operators = cluster_images.known(found, cluster_images.ALL)
@@ -48,15 +48,15 @@ def save(found: Mapping[str, str]) -> None:
 
 
 def load() -> dict[str, str] | None:
-    """What the last set-up found on this machine; None when there was none, or this shell lacks a program of ours.
+    """What the last set-up found on this machine; None if there was none, or if this shell lacks a program of ours.
 
-    What depends on the user's own programs is looked at again: the last set-up may have had another PATH.
+    Values that depend on the user's own programs are computed again: the last set-up may have had another PATH.
     """
     try:
         found = json.loads(FILE.read_text())
     except (OSError, ValueError):
         return None
-    # kind is only made for a stack that makes its cluster with it.
+    # kind is only built for a stack that creates its cluster with it.
     wanted = [name for name in _programs() if name != "kind" or (LINKS / name).is_dir()]
     if not (all((LINKS / name / name).exists() for name in wanted) and (VENV / "bin").is_dir()):
         return None
@@ -66,12 +66,12 @@ def load() -> dict[str, str] | None:
 
 
 def path() -> str:
-    """PATH with what this shell needs of ours, and the virtual environment, in front of the user's own folders."""
+    """PATH: the programs of ours that this shell needs, the virtual environment, then the user's own folders."""
     return os.pathsep.join([*(str(LINKS / name) for name in _programs()), str(VENV / "bin"), user_path()])
 
 
 def _programs() -> list[str]:
-    """Names of the programs that this shell needs of ours: our command, and what the user's PATH has nothing for."""
+    """Names of our programs that this shell needs: our command, and programs that the user's PATH lacks."""
     own = {name: _own(name, user_path()) for name in RULES}
     lacking = plugins.lacking(
         own["pulumi"] or LINKS / "pulumi" / "pulumi", plugins.own_environment(own["pulumi"])
@@ -82,7 +82,7 @@ def _programs() -> list[str]:
 
 @cache
 def _own(name: str, _user_path: str) -> Path | None:
-    """Asked once for each PATH: a program takes its time to tell its version."""
+    """Cached for each PATH, because a program needs time to print its version."""
     return find(name)
 
 
@@ -90,7 +90,7 @@ def for_stack(found: Mapping[str, str], stack: str) -> dict[str, str]:
     """The variables for work on `stack`, PATH and KUBECONFIG included. Raises SetupError for a wrong stack file.
 
     Parameters:
-        found: what set-up found, for whichever stack.
+        found: what set-up found, for any stack.
     """
     variables = {"PATH": path(), **local({**found, **operators(found, stack)})}
     if (told := cluster_access(stack)) and told.kubeconfig:
@@ -99,13 +99,13 @@ def for_stack(found: Mapping[str, str], stack: str) -> dict[str, str]:
 
 
 def operators(found: Mapping[str, str], stack: str) -> dict[str, str]:
-    """What `stack` needs of operators beyond the training-operator, as far as this machine has it: as `for_stack`."""
+    """Variables for the other operators of `stack` besides the training-operator, if they are here: as `for_stack`."""
     told = cluster_access(stack)
     return cluster_images.known(found, told.controllers if told else ())
 
 
 def missing(variables: Mapping[str, str], stack: str) -> list[str]:
-    """Names of variables that work on `stack` needs and this machine has no value for: as `for_stack`."""
+    """Names of variables that `stack` needs and that have no value on this machine: as `for_stack`."""
     told = cluster_access(stack)
     nodes = [agreed.NODE_IMAGE] if told and told.cluster else []
     controllers = cluster_images.names_of(variables, told.controllers if told else ())
@@ -113,14 +113,14 @@ def missing(variables: Mapping[str, str], stack: str) -> list[str]:
 
 
 def tools() -> dict[str, str]:
-    """Variables of the last set-up; where there was none, what finds the tools that are here."""
+    """Variables of the last set-up; if there was none, a PATH with the tools that are here."""
     return {"PATH": path(), **(load() or {})}
 
 
 def for_child(variables: Mapping[str, str]) -> dict[str, str]:
-    """This process's environment with `variables` over it, for a child.
+    """This process's environment for a child, with `variables` added.
 
-    An earlier shell never decides whether objects of an unreachable cluster are dropped: that variable is taken out.
+    The variable that drops objects of an unreachable cluster is removed: an earlier shell must not decide that.
     """
     unwanted = [*user_backend.unwanted(), agreed.DELETE_UNREACHABLE]
     kept = {name: value for name, value in os.environ.items() if name not in unwanted}
@@ -134,18 +134,18 @@ def exports(variables: Mapping[str, str]) -> str:
 
 
 def cluster_access(stack: str) -> ClusterAccess | None:
-    """What the program's own models read in the file of `stack`; None before they are installed.
+    """What the program's models read from the file of `stack`; None before they are installed.
 
-    Raises SetupError for a stack file that says it wrongly.
+    Raises SetupError for a wrong stack file.
     """
     file = stack_files.file(stack)
     if not file.exists() or not venv.is_complete():
         return None
-    return _told_by_models(file, tuple(_read_by_models(file).items()))
+    return _cached_access(file, tuple(_read_by_models(file).items()))
 
 
 def cluster(stack: str) -> str | None:
-    """Name of the cluster that `stack` makes; None when it uses one that is there, or nothing is set up yet.
+    """Name of the cluster that `stack` creates; None if it uses an existing one, or if nothing is set up yet.
 
     Raises SetupError as `cluster_access` does.
     """
@@ -154,13 +154,13 @@ def cluster(stack: str) -> str | None:
 
 
 def access(stack: str) -> Access | None:
-    """How the cluster of `stack` is reached; None when nothing is set up yet. Raises SetupError as `cluster` does."""
+    """How to reach the cluster of `stack`; None if nothing is set up yet. Raises SetupError as `cluster` does."""
     found = cluster_access(stack)
     return Access(found.kubeconfig or str(agreed.usual_kubeconfig()), found.context) if found else None
 
 
 def cluster_kind(stack: str) -> str | None:
-    """What kind of cluster `stack` has; None when nothing is set up yet. Raises SetupError as `cluster` does."""
+    """The kind of the cluster of `stack`; None if nothing is set up yet. Raises SetupError as `cluster` does."""
     found = cluster_access(stack)
     return found.kind if found else None
 
@@ -172,10 +172,10 @@ def uses_gpu_base(stack: str) -> bool:
 
 
 def is_protected(stack: str) -> bool:
-    """Whether the stack file, or its base, says `protected: true`: as they are here, or as the commit has them.
+    """Whether the stack file, or its base, says `protected: true`, here or in the commit.
 
-    A line that was deleted and not committed protects on, and so does a file of the commit that the models refuse.
-    Raises SetupError as `cluster` does, and where Git does not tell the commit's file.
+    A deleted line protects until the deletion is committed. A committed file that the models refuse protects too.
+    Raises SetupError as `cluster` does, and if Git cannot read the commit's file.
     """
     file = stack_files.file(stack)
     here = _read_by_models(file)
@@ -192,7 +192,7 @@ def is_protected(stack: str) -> bool:
 
 
 def _is_read(name: str, stack_file: str) -> bool:
-    """Whether the models may read the file called `name` for this stack file: it itself, and what it may extend."""
+    """Whether the models may read the file `name` for this stack file: the file itself, or one that it may extend."""
     return name == stack_file or (name.endswith(".yaml") and not name.startswith("Pulumi."))
 
 
@@ -205,7 +205,7 @@ def _read_by_models(file: Path) -> dict[str, str]:
 
 
 def _may_protect(texts: Mapping[str, str]) -> bool:
-    """Whether these files can have the key: where they cannot, a bare machine needs no models to say so."""
+    """Whether these files may have the key. If not, a bare machine needs no models for the answer."""
     # YAML can write a letter as an escape.
     return any("protected" in text or "\\" in text for text in texts.values())
 
@@ -223,8 +223,8 @@ def _protects(name: str, texts: tuple[tuple[str, str], ...]) -> bool:
 
 
 @cache
-def _told_by_models(file: Path, _texts: tuple[tuple[str, str], ...]) -> ClusterAccess:
-    """Asked once for each content of the files: it takes the models a moment."""
+def _cached_access(file: Path, _texts: tuple[tuple[str, str], ...]) -> ClusterAccess:
+    """Cached for each content of the files, because the models need a moment."""
     return _read(file)
 
 
@@ -236,13 +236,13 @@ def _read(file: Path) -> ClusterAccess:
 
 
 def link(programs: Iterable[tuple[str, Path]]) -> None:
-    """Make LINKS hold these programs, our command and the stand-ins, each in a folder of its own.
+    """Link these programs, our command and the stand-ins in LINKS, each in its own folder.
 
-    A shell has on PATH the folders of those that it needs, so that nothing else shadows the user's own tools. One that
-    this shell does not need stays: another shell may.
+    A shell puts only the folders that it needs on PATH, so that the others do not shadow the user's own tools. Links
+    that this shell does not need stay: another shell may need them.
     """
     LINKS.mkdir(parents=True, exist_ok=True)
-    for old in LINKS.iterdir():  # as releases up to 0.1 left them
+    for old in LINKS.iterdir():  # links of releases up to 0.1
         if old.is_symlink():
             old.unlink()
     standins = {each.name: each for each in plugins.standins()}

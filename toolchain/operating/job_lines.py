@@ -1,4 +1,4 @@
-"""What the program says of a job that it waits for: short lines for the reader, events for a live view."""
+"""Reads what the program prints about jobs that it waits for: short lines for the reader, events for a live view."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from toolchain.progress import Event
 
 EPOCH_LINE_S = 5.0
-"""Seconds between two lines about epochs of one job: some last less than one."""
+"""Seconds between two lines about epochs of one job, because an epoch may take less than a second."""
 
 _JOB = r"^(?P<job>[a-z0-9][-a-z0-9.]*): "
 EPOCHS = re.compile(_JOB + r"(?P<epochs>\d+) epochs$")
@@ -29,10 +29,10 @@ CONDITION = re.compile(
 
 @dataclass
 class _Job:
-    """A job as its lines tell it.
+    """The state of a job, read from its lines.
 
     Parameters:
-        tenth: of the run, that it has reported last.
+        tenth: the tenth of the run that was printed last.
         unsaid: the line about its last epoch, while it is held back.
     """
 
@@ -59,7 +59,7 @@ class JobLines:
     jobs: dict[str, _Job] = field(default_factory=dict)
 
     def take(self, line: str) -> bool:
-        """Read one line; whether it is about the progress of a job. Any other is not said."""
+        """Read one line; returns whether it is about the progress of a job. The caller prints other lines."""
         for pattern, read in (
             (EPOCHS, self._epochs),
             (STEP, self._step),
@@ -75,7 +75,7 @@ class JobLines:
         return False
 
     def flush(self) -> None:
-        """Say what was held back."""
+        """Print the lines that were held back."""
         for job in self.jobs.values():
             self._say_epoch(job, at_once=True)
 

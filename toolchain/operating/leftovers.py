@@ -1,4 +1,4 @@
-"""What the machine still holds of a cluster: what a killed `make up` left there, and the proof that nothing is."""
+"""What is left of a cluster on this machine, for example after a killed `make up`."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ CONTROL_PLANE = "io.x-k8s.kind.role=control-plane"
 
 
 def marker(cluster: str) -> Path:
-    """The file that the program writes before it makes a cluster of that name, and removes with it."""
+    """The file that the program writes before it creates a cluster of that name, and removes with the cluster."""
     return paths.marker(cluster)
 
 
 def begun() -> list[str]:
-    """Names of this clone's clusters that were begun and not yet taken down."""
+    """Names of this clone's clusters whose creation has begun, and which are not deleted yet."""
     return sorted(file.stem for file in paths.markers().glob("*.json"))
 
 
 def nodes_of_anybody(engine: Engine, cluster: str, *labels: str) -> list[str]:
-    """Ids of the nodes with `labels` of a kind cluster of that name, whoever made it, stopped ones too."""
+    """Ids of the nodes with `labels` of a kind cluster of that name, of any clone, running or stopped."""
     wanted = [f"--filter=label={label}" for label in (f"io.x-k8s.kind.cluster={cluster}", *labels)]
     return engine.output("ps", "--all", "--quiet", *wanted).split()
 
 
 def nodes(engine: Engine, cluster: str, *labels: str) -> list[str]:
-    """Those of them that mount our marker: those are ours."""
+    """The nodes of `nodes_of_anybody` that mount our marker. They are ours."""
     found = nodes_of_anybody(engine, cluster, *labels)
     return [node for node in found if str(marker(cluster)) in _sources(engine, node)]
 
@@ -43,9 +43,9 @@ def clusters(engine: Engine) -> list[str]:
 
 
 def remove_registries(engine: Engine) -> None:
-    """Remove this clone's registries with their volume.
+    """Remove this clone's registries with their volumes.
 
-    Nodes pull from them: none of this clone's clusters may be there any more.
+    Nodes pull from them, so all clusters of this clone must be deleted first.
     """
     if registries := engine.output("ps", "--all", "--quiet", "--filter", PROJECT).split():
         engine.output("rm", "--force", "--volumes", *registries)

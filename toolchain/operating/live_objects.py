@@ -1,4 +1,4 @@
-"""Objects as the cluster holds them, and the events that warn of them, looked up with kubectl."""
+"""Looks up objects in the cluster, and warning events about them, with kubectl."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def kubectl(
     answer_s: int = 20,
     whole_s: float | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run kubectl on the cluster of `access`; its exit status is the caller's to judge.
+    """Run kubectl on the cluster of `access`. The caller checks the exit status.
 
     Parameters:
         answer_s: seconds that the server may take for each request.
-        whole_s: seconds until a kubectl that makes no end counts as one without an answer; None for no limit.
+        whole_s: seconds until a hanging kubectl counts as failed; None for no limit.
     """
     program = shutil.which("kubectl", path=variables["PATH"]) or "kubectl"
     cmd = [program, "--kubeconfig", access.kubeconfig, "--request-timeout", f"{answer_s}s"]
@@ -53,15 +53,15 @@ def lookup(
 def lookup_in(
     variables: Mapping[str, str], access: state.Access | None
 ) -> Callable[[Manifest], Manifest | None]:
-    """A function that finds the live object of a manifest's kind and name, or None where the cluster has none.
+    """A function that finds the live object of a manifest's kind and name; None if the cluster has no such object.
 
-    It raises SetupError where the cluster cannot be asked.
+    It raises SetupError if the cluster does not answer.
     """
 
     def live(manifest: Manifest) -> Manifest | None:
         if access is None:
             raise SetupError(
-                f"nothing says in which cluster {manifest['kind']} {manifest['metadata']['name']} is"
+                f"the state names no cluster for {manifest['kind']} {manifest['metadata']['name']}"
             )
         metadata = manifest["metadata"]
         group, _, version = str(manifest["apiVersion"]).rpartition("/")
@@ -70,7 +70,7 @@ def lookup_in(
         options = ("--ignore-not-found", "--show-managed-fields", "--output", "json")
         done = kubectl(variables, access, "get", kind, metadata["name"], *namespace, *options)
         if done.returncode:
-            # A kind whose definition was not created, either.
+            # The definition of the kind does not exist either.
             if NO_SUCH_KIND in done.stderr:
                 return None
             raise SetupError(f"cannot read {kind} {metadata['name']} from the cluster: {done.stderr.strip()}")
@@ -83,10 +83,10 @@ def lookup_in(
 def recent_warnings(
     variables: Mapping[str, str], access: state.Access, namespace: str | None, names: Iterable[str]
 ) -> list[str]:
-    """A sentence for each of the last recent warnings, with its age. Raises SetupError where they cannot be read.
+    """A sentence for each of the latest recent warnings, with its age. Raises SetupError if they cannot be read.
 
     Parameters:
-        names: of objects; an event counts when it is of one of them, or of one that is named after it, as pods are.
+        names: of objects. An event counts if it is about one of them, or about an object named after one, as pods are.
     """
     place = ("--namespace", namespace) if namespace else ("--all-namespaces",)
     chosen = ("--field-selector", "type=Warning", "--output", "json")
@@ -97,7 +97,7 @@ def recent_warnings(
 
 
 def warnings(events: Iterable[dict[str, Any]], names: set[str], now: datetime) -> list[str]:
-    """Those of the last `SHOWN` of `events` within `RECENT` before `now`."""
+    """A sentence for each of the latest `SHOWN` of `events`, not older than `RECENT` at `now`."""
     seen = [
         (_seen_last(each), each)
         for each in events
@@ -114,7 +114,7 @@ def _is_named_after(found: str, name: str) -> bool:
 
 
 def _seen_last(event: dict[str, Any]) -> datetime | None:
-    """When it was seen last: a series says it itself, and newer reporters leave `lastTimestamp` empty."""
+    """When the event was last seen. A series has its own time, and newer reporters leave `lastTimestamp` empty."""
     series = (event.get("series") or {}).get("lastObservedTime")
     written = series or event.get("lastTimestamp") or event.get("eventTime")
     return datetime.fromisoformat(written) if written else None

@@ -1,4 +1,4 @@
-"""The live view on a terminal: a program of the virtual environment, which this process feeds with events."""
+"""The live view on a terminal: a program of the virtual environment that gets events from this process."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ SHOW_CURSOR = "\x1b[?25h"
 
 
 class LiveView:
-    """A view that begins once its program is installed. Where it cannot be fed any more, plain lines go on."""
+    """A view that begins when its program is installed. If it gets no more events, plain lines continue."""
 
     def __init__(self) -> None:
         self.child: subprocess.Popen[bytes] | None = None
 
     def begin(self) -> None:
-        """Draw from now on, where somebody looks at a terminal and the program is there."""
+        """Draw from now on, if there is a terminal and the program is installed."""
         if self.child or not is_terminal() or pulumi_output.is_verbose() or not venv.is_complete():
             return
-        # In a session of its own: Ctrl-C is for us, and it draws how we end.
+        # In its own session: Ctrl-C is for this process, and the view draws the end.
         self.child = subprocess.Popen(
             venv.command(MODULE),
             cwd=ROOT,
@@ -40,11 +40,11 @@ class LiveView:
             start_new_session=True,
         )
         assert self.child.stdin
-        os.set_blocking(self.child.stdin.fileno(), False)  # one that hangs must not keep us
+        os.set_blocking(self.child.stdin.fileno(), False)  # a view that hangs must not block us
         draw_on(self)
 
     def send(self, event: Event) -> bool:
-        """Hand `event` on; whether the view is still there."""
+        """Send `event`; returns whether the view still runs."""
         data = json.dumps(event).encode() + b"\n"
         try:
             if self.child and self.child.stdin and os.write(self.child.stdin.fileno(), data) == len(data):
@@ -55,7 +55,7 @@ class LiveView:
         return False
 
     def end(self) -> None:
-        """Let it draw what it has been told, and go back to plain lines."""
+        """Let it draw the events so far, then print plain lines again."""
         draw_on(None)
         self._end(END_S)
 
@@ -77,7 +77,7 @@ class LiveView:
 
 @contextmanager
 def shown() -> Iterator[LiveView]:
-    """A live view for as long as the block lasts, begun where it can be."""
+    """A live view while the block runs, if one can be drawn."""
     view = LiveView()
     view.begin()
     try:

@@ -1,4 +1,4 @@
-"""What `make down` leaves in the cluster: what others use, too, and claims that Pulumi never deletes."""
+"""What `make down` leaves in the cluster: objects that others use, and claims that Pulumi never deletes."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ def titles(deployment: Mapping[str, Any]) -> list[str]:
 
 
 def retain(deployment: dict[str, Any], users: Users) -> None:
-    """Have the destruction leave what others use."""
+    """Mark objects that others use, so that `pulumi destroy` leaves them."""
     for each in _used(deployment, users):
         each[state.RETAINED] = True
 
 
 def _used(deployment: Mapping[str, Any], users: Users) -> list[dict[str, Any]]:
-    """The operator, where others have jobs; Kueue and quota, where others have queues or workloads; claims that others'
+    """The operator if others have jobs; Kueue and quota if others have queues or workloads; claims that others'
     pods mount, each with its volume; and namespaces.
 
-    Those are used that hold others' objects, or one of what stays.
+    A namespace is used if it holds others' objects, or an object that stays.
     """
     found = [each for each in state.objects(deployment) if each.get("outputs")]
     claims = {each for each, pods in users["claims"].items() if pods}
@@ -54,7 +54,7 @@ def _used(deployment: Mapping[str, Any], users: Users) -> list[dict[str, Any]]:
 
 
 def _claims(resource: Mapping[str, Any]) -> Iterator[str]:
-    """The title of a claim: of itself, or of the one that a volume is bound to."""
+    """The title of the claim `resource`, or of the claim that the volume `resource` is bound to."""
     outputs = resource["outputs"]
     if resource["type"] == CLAIM:
         yield adoption.title(outputs)
@@ -64,22 +64,22 @@ def _claims(resource: Mapping[str, Any]) -> Iterator[str]:
 
 
 def left(deployment: Mapping[str, Any], users: Users) -> list[str]:
-    """Lines that name what stays in the cluster, and for whom; none where nothing does."""
+    """Lines that say which objects stay in the cluster, and who uses them; none if no object stays."""
     kept = [adoption.title(each["outputs"]) for each in _used(deployment, users)]
     if not kept:
         return []
     by_place = (*users["namespaces"].values(), *users["claims"].values())
     others = [*users["jobs"], *users["queues"], *(each for found in by_place for each in found)]
     return [
-        f"left in the cluster, as others use it: {', '.join(kept)}",
+        f"left in the cluster, because others use it: {', '.join(kept)}",
         f"used by: {', '.join(dict.fromkeys(others))}",
     ]
 
 
 def claim_lines(deployment: state.Deployment, stack: str, live: Lookup) -> list[str]:
-    """What becomes of each claim of `stack` that Pulumi never deletes, and of its files.
+    """What happens to each claim of `stack` that Pulumi never deletes, and to its files.
 
-    To be asked for before the stack is destroyed.
+    Call it before the stack is destroyed.
     """
     kept = [each["outputs"] for each in state.objects(deployment) if each.get(state.RETAINED)]
     namespaces = {each["metadata"]["name"] for each in kept if each["kind"] == "Namespace"}
@@ -89,7 +89,7 @@ def claim_lines(deployment: state.Deployment, stack: str, live: Lookup) -> list[
             continue
         name = adoption.title(each["outputs"])
         if cluster := state.own_cluster(deployment):
-            told.append(f"{name} and its files go with cluster {cluster}; kept: what is in {MODELS / stack}")
+            told.append(f"{name} and its files are deleted with cluster {cluster}; kept: {MODELS / stack}")
             continue
         namespace, claim = name.split("/")[1:]
         stays = f"{name}, with Namespace/{namespace}" if namespace in namespaces else name
@@ -97,18 +97,18 @@ def claim_lines(deployment: state.Deployment, stack: str, live: Lookup) -> list[
         told += [
             f"left in the cluster: {stays}; {_fate(each['outputs'], live)}",
             f"  to delete it: {delete}",
-            f"  to go on with it: make up STACK={stack} ADOPT={state.owner(deployment)}",
+            f"  to use it again: make up STACK={stack} ADOPT={state.owner(deployment)}",
         ]
     return told
 
 
 def _fate(claim: Mapping[str, Any], live: Lookup) -> str:
-    """What the cluster will do with the files of a claim that is deleted, as far as this user may ask."""
+    """What happens to the files when the claim is deleted, if this user may read that."""
     try:
         found = live(claim) or {}
         name = (found.get("spec") or {}).get("volumeName")
         if not name:
-            return "no volume is bound to it, so that it has no files yet"
+            return "no volume is bound to it yet, so it has no files"
         kind = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}}
         volume = live(kind) or {}
     except SetupError:
@@ -117,4 +117,4 @@ def _fate(claim: Mapping[str, Any], live: Lookup) -> str:
     if policy == "Retain":
         return f"its volume {name} stays when the claim is deleted (reclaim policy Retain)"
     said = f"reclaim policy {policy}" if policy else "the usual reclaim policy; yours could not be read"
-    return f"its files go when the claim is deleted ({said})"
+    return f"its files are deleted with the claim ({said})"

@@ -1,4 +1,4 @@
-"""Calls modules of the program, in the virtual environment, beside Pulumi."""
+"""Calls modules of the program in the virtual environment, without Pulumi."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from toolchain.tools import venv
 
 
 def build_image(variables: Mapping[str, str], stack: str) -> None:
-    """Build the trainer image of `stack` in the engine, where it is not there. Raises SetupError."""
+    """Build the trainer image of `stack` if the engine lacks it. Raises SetupError."""
     with venv.program(environment.for_child(variables)):
         from infra.config import from_file
         from infra.image import engine_image
@@ -26,11 +26,10 @@ def build_image(variables: Mapping[str, str], stack: str) -> None:
 
 
 def repair_cluster(variables: Mapping[str, str], stack: str) -> None:
-    """Start what is stopped of the stack's own cluster before Pulumi's refresh, which would fail without it.
+    """Start stopped parts of the stack's own cluster, because Pulumi's refresh would fail without them.
 
-    That is nodes and registry, and its kubeconfig is written where it is amiss. Says what it did. Raises SetupError
-    when the cluster cannot be made to work, nothing of it is replaced then; and when there is one of that name that
-    this clone did not make.
+    It starts nodes and registry, corrects the kubeconfig, and says what it did. Raises SetupError, with nothing
+    replaced, if the cluster cannot be repaired, or if this clone did not create the cluster of that name.
     """
     cluster = environment.cluster(stack)
     if cluster is None or not (
@@ -44,9 +43,9 @@ def repair_cluster(variables: Mapping[str, str], stack: str) -> None:
 
 
 def cluster_is_gone(variables: Mapping[str, str], deployment: state.Deployment) -> bool:
-    """Whether the cluster in `deployment` is proved gone, and its objects with it. Raises SetupError.
+    """Whether it is proved that the cluster in `deployment` is gone, with its objects. Raises SetupError.
 
-    Nothing proves that somebody else's cluster is gone: an API server that does not answer proves nothing.
+    Somebody else's cluster is never proved gone: an API server that does not answer proves nothing.
     """
     found = state.clusters(deployment)
     if not found:
@@ -58,7 +57,7 @@ def cluster_is_gone(variables: Mapping[str, str], deployment: state.Deployment) 
 
 
 def release_volumes(variables: Mapping[str, str], stack: str, own: list[str]) -> None:
-    """Free volumes that a deletion has left half way. Raises SetupError where somebody else's pod holds one.
+    """Free volumes of an unfinished deletion. Raises SetupError if somebody else's pod uses one.
 
     Parameters:
         own: titles of the stack's own objects.
@@ -70,7 +69,7 @@ def release_volumes(variables: Mapping[str, str], stack: str, own: list[str]) ->
 
 
 def ensure_named_cluster(variables: Mapping[str, str], stack: str) -> None:
-    """Raises SetupError where another cluster is in reach than the stack file names, or where that cannot be told."""
+    """Raises SetupError if the cluster in reach is not the one that the stack file names, or if that is unknown."""
     if (told := environment.cluster_access(stack)) and told.is_named:
         with venv.program(environment.for_child(variables)):
             from infra.clusters.existing import kubeconfig
@@ -79,8 +78,8 @@ def ensure_named_cluster(variables: Mapping[str, str], stack: str) -> None:
 
 
 def inspect(variables: Mapping[str, str], stack: str, outputs: Mapping[str, Any]) -> None:
-    """Raises SetupError where objects of `stack` are missing or on their way out, or its model is not its run's."""
-    about = "`pulumi up` has ended. A last look at the stack found:\n"
+    """Raises SetupError if objects of `stack` are missing or being deleted, or if its model is of another run."""
+    about = "`pulumi up` has ended. A last check of the stack found:\n"
     try:
         with venv.program(environment.for_child(variables)):
             from infra import inspection
@@ -94,7 +93,7 @@ def inspect(variables: Mapping[str, str], stack: str, outputs: Mapping[str, Any]
 
 
 def dependents(variables: Mapping[str, str], stack: str, own: list[str]) -> dict[str, Any]:
-    """Others' objects that depend on what `stack` has made: `jobs`, and by namespace and claim. Raises SetupError.
+    """Others' objects that depend on objects of `stack`: `jobs`, and by namespace and claim. Raises SetupError.
 
     Parameters:
         own: titles of the stack's own objects.
@@ -106,9 +105,9 @@ def dependents(variables: Mapping[str, str], stack: str, own: list[str]) -> dict
 
 
 def keep_unfollowed(variables: Mapping[str, str], stack: str, jobs: list[dict[str, str]]) -> None:
-    """Keep what is left of `jobs`, of which nobody has kept the end. A line tells what cannot be had."""
+    """Keep the logs and records of `jobs` that nobody followed to the end. A line says what cannot be kept."""
     if jobs:
-        with step("what is left of jobs that nobody has followed"):
+        with step("keeping logs of jobs that nobody followed"):
             try:
                 with venv.program(environment.for_child(variables)):
                     from infra.config import from_file
@@ -120,7 +119,7 @@ def keep_unfollowed(variables: Mapping[str, str], stack: str, jobs: list[dict[st
 
 
 def remove_finished(variables: Mapping[str, str], stack: str, runs: list[dict[str, Any]]) -> None:
-    """Delete the jobs of `runs` whose time has come and that no controller deletes. A line tells which."""
+    """Delete the finished jobs of `runs` that are due, if no controller deletes them. A line names each."""
     if runs:
         with venv.program(environment.for_child(variables)):
             from infra.config import from_file
@@ -130,7 +129,7 @@ def remove_finished(variables: Mapping[str, str], stack: str, runs: list[dict[st
 
 
 def remove_unfinished(variables: Mapping[str, str], stack: str, cluster: str) -> None:
-    """Remove what a killed `make up` left of `cluster`. Raises SetupError for a finished one: no state told of it."""
+    """Remove what a killed `make up` left of `cluster`. Raises SetupError for a finished cluster without a state."""
     with venv.program(environment.for_child(variables)):
         from infra.clusters import selection
 
@@ -138,10 +137,10 @@ def remove_unfinished(variables: Mapping[str, str], stack: str, cluster: str) ->
 
 
 def watch(stack: str) -> int:
-    """Show what the jobs of `stack` do until they end; 0 when all ended well, 1 when one did not, 2 cannot tell.
+    """Show the progress of the jobs of `stack` until they end; 0 if all succeeded, 1 if one failed, 2 if unknown.
 
-    It changes nothing in the cluster, and does not care who has applied the jobs. It takes no lock: `make up` may be at
-    work meanwhile. Raises SetupError for a stack that does not exist.
+    It changes nothing in the cluster, and follows the jobs of any client. It takes no lock, so `make up` may run
+    at the same time. Raises SetupError for a stack that does not exist.
     """
     stack_files.check(stack)
     venv.ensure()
@@ -163,7 +162,7 @@ def _follow(variables: dict[str, str], stack: str) -> int:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        start_new_session=True,  # Ctrl-C is for us
+        start_new_session=True,  # Ctrl-C is for this process
     )
     with child, stoppable(child):
         assert child.stdout

@@ -1,7 +1,7 @@
 """`make status ARGS=--metrics`: the stack and its last runs in Prometheus' text format.
 
-For the textfile collector of node_exporter, or for whatever serves a file to Prometheus. Names and units follow
-https://prometheus.io/docs/practices/naming/; what cannot be told has no sample.
+For the textfile collector of node_exporter, or any server of a file for Prometheus. Names and units follow
+https://prometheus.io/docs/practices/naming/. An unknown value has no sample.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Family:
 
     Parameters:
         name: with its unit at the end.
-        text: what it says, one line.
+        text: its description, one line.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Family:
     samples: list[tuple[Labels, float]] = field(default_factory=list)
 
     def add(self, value: float | None, **labels: str) -> None:
-        """Add a sample; nothing for a value that is not known."""
+        """Add a sample; an unknown value, None, adds nothing."""
         if value is not None:
             self.samples.append((labels, value))
 
@@ -51,10 +51,8 @@ class Family:
 
 
 def text(stack: str, findings: Sequence[Finding]) -> str:
-    """The metrics of `stack` as they are now, a line for each sample."""
-    now = Family(
-        "trainstack_status_timestamp_seconds", "When the stack was looked at, in seconds since 1970."
-    )
+    """The current metrics of `stack`, a line for each sample."""
+    now = Family("trainstack_status_timestamp_seconds", "When the stack was checked, in seconds since 1970.")
     now.add(time.time(), stack=stack)
     runs = [run for run in records.all_runs() if run.stack == stack and not run.is_trial]
     families = [now, *parts(stack, findings), *jobs(stack, findings), *volume(stack), *trainings(stack, runs)]
@@ -62,9 +60,9 @@ def text(stack: str, findings: Sequence[Finding]) -> str:
 
 
 def write(stack: str, file: str) -> int:
-    """Write the metrics of `stack` to `file`, whole or not at all; "-" for standard output. The health as exit status.
+    """Write the metrics of `stack` to `file`, whole or not at all; "-" is standard output. Returns the health.
 
-    Raises SetupError where that file cannot be written.
+    Raises SetupError if that file cannot be written.
     """
     findings = status.look_at(stack)
     told = text(stack, findings)
@@ -81,11 +79,9 @@ def write(stack: str, file: str) -> int:
 
 
 def parts(stack: str, findings: Sequence[Finding]) -> list[Family]:
-    """Each part once, by the worst that was found of it. Events come and go, and are none."""
-    up = Family(
-        "trainstack_part_up", "Whether a part of the stack is healthy; no sample where that cannot be told."
-    )
-    unknown = Family("trainstack_part_unknown", "Whether it cannot be told how a part of the stack is.")
+    """Each part once, with its worst finding. Events are not parts: they come and go."""
+    up = Family("trainstack_part_up", "Whether a part of the stack is healthy; no sample if that is unknown.")
+    unknown = Family("trainstack_part_unknown", "Whether the health of a part of the stack is unknown.")
     for part in dict.fromkeys(each.what for each in findings if each.what is not Part.EVENT):
         health = status.overall(each for each in findings if each.what is part)
         label = part.lower().replace(" ", "_")
@@ -97,8 +93,10 @@ def parts(stack: str, findings: Sequence[Finding]) -> list[Family]:
 
 def jobs(stack: str, findings: Iterable[Finding]) -> list[Family]:
     """The state of each job, and the number of its failed replicas; a TrainJob has no such number."""
-    state = Family("trainstack_job_state", "Whether a job is in a state; of each job one state has 1.")
-    created = Family("trainstack_job_created_timestamp_seconds", "When a job was made, since 1970.")
+    state = Family("trainstack_job_state", "1 for the state that a job is in, 0 for its other states.")
+    created = Family(
+        "trainstack_job_created_timestamp_seconds", "When a job was created, in seconds since 1970."
+    )
     failed = Family(
         "trainstack_job_failed_replicas", "Pods of a PyTorchJob that have failed, by kind of replica."
     )
@@ -116,9 +114,9 @@ def jobs(stack: str, findings: Iterable[Finding]) -> list[Family]:
 
 
 def volume(stack: str) -> list[Family]:
-    """Size and free space of the volume, where it is a folder of this machine."""
+    """Size and free space of the volume, if it is a folder on this machine."""
     size = Family("trainstack_volume_size_bytes", "Size of the file system that holds the volume.")
-    free = Family("trainstack_volume_free_bytes", "Space on it that users other than root may still take.")
+    free = Family("trainstack_volume_free_bytes", "Free space on it for users other than root.")
     if space := volume_space.of(stack):
         size.add(float(space.size), stack=stack)
         free.add(float(space.free), stack=stack)
@@ -126,13 +124,13 @@ def volume(stack: str) -> list[Family]:
 
 
 def trainings(stack: str, runs: Sequence[Run]) -> list[Family]:
-    """How many runs there are, and of each job's last one how far and how well it went.
+    """The number of runs, and the progress and result of each job's last run.
 
     Parameters:
-        runs: those of the stack, the latest last.
+        runs: of the stack, the latest last.
     """
     number = Family(
-        "trainstack_runs", "Runs whose folders are on this machine, by whether they have left a model."
+        "trainstack_runs", "Runs whose folders are on this machine, finished (with a model) or unfinished."
     )
     for state in ("finished", "unfinished"):
         number.add(
@@ -141,14 +139,15 @@ def trainings(stack: str, runs: Sequence[Run]) -> list[Family]:
             state=state,
         )
     accuracy = Family(
-        "trainstack_last_run_accuracy_ratio", "Share of the test images that were recognized, 0 to 1."
+        "trainstack_last_run_accuracy_ratio", "Share of the test images that the model recognizes, 0 to 1."
     )
     loss = Family("trainstack_last_run_loss", "Mean loss of the test images after the last epoch.")
-    seconds = Family("trainstack_last_run_duration_seconds", "Time that the last run has trained.")
+    seconds = Family("trainstack_last_run_duration_seconds", "Training time of the last run.")
     epochs = Family("trainstack_last_run_epochs", "Epochs that the last run has done.")
-    finished = Family("trainstack_last_run_finished", "Whether the last run has left its model.")
+    finished = Family("trainstack_last_run_finished", "Whether the last run has written its model.")
     written = Family(
-        "trainstack_last_run_written_timestamp_seconds", "When the last run wrote a file, since 1970."
+        "trainstack_last_run_written_timestamp_seconds",
+        "When the last run wrote a file, in seconds since 1970.",
     )
     for job, run in {run.name.rpartition("-")[0] or run.name: run for run in runs}.items():
         labels = {"stack": stack, "job": job, "run": run.name}

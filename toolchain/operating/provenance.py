@@ -1,6 +1,6 @@
-"""Where a run comes from: commit, whether the tree was clean, image. Kept beside the run, never in a manifest.
+"""Where a run comes from: commit, clean or changed tree, image. It is kept beside the run, never in a manifest.
 
-With them the run gets its model card.
+This module also writes the run's model card.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CHECKPOINT = "checkpoint.pt"
 BEGUN = LOCAL / "begun"
 MOST_SOURCES = 20
 CARD = "README.md"
-# Data sets whose task is known; of your own data it is not.
+# Data sets whose task is known. The task of a user's own data is unknown.
 PICTURES = ("mnist", "fashion-mnist", "kmnist", "digits")
 # Keys of config.json that say where the run was computed.
 MACHINE = ("world_size", "processor", "device", "precision", "torch")
@@ -32,7 +32,7 @@ Source = dict[str, Any]
 
 
 def of_clone(root: Path = ROOT) -> Source:
-    """`commit` that is checked out, and whether the tree is `clean`; None for what Git cannot tell of this folder."""
+    """The `commit` that is checked out, and whether the tree is `clean`; None for values that Git cannot tell."""
     top = git.answer(root, "rev-parse", "--show-toplevel")
     if top is None or Path(top).resolve() != root.resolve():
         return {"commit": None, "clean": None}
@@ -47,9 +47,9 @@ def _is_clean(root: Path) -> bool | None:
 
 
 def begin(stack: str) -> list[Source]:
-    """Note the sources of this `make up` of `stack`; all noted since the last one that ended, this one last.
+    """Record the source of this `make up` of `stack`; returns all sources since the last finished one, this one last.
 
-    A job goes on when its `make up` is killed: the next one then finds a run that it has not begun itself.
+    A job continues when its `make up` is killed. The next `make up` then finds a run that an earlier one began.
     """
     sources = [*_begun(stack), {**of_clone(), "began": time.time()}][-MOST_SOURCES:]
     BEGUN.mkdir(parents=True, exist_ok=True)
@@ -66,15 +66,15 @@ def _begun(stack: str) -> list[Source]:
 
 
 def end(stack: str) -> None:
-    """Forget the noted sources: `make up` has ended, and they stand beside their runs."""
+    """Delete the recorded sources: `make up` has ended, and they are kept beside their runs."""
     (BEGUN / f"{stack}.json").unlink(missing_ok=True)
 
 
 def keep(runs: Iterable[Path], sources: Sequence[Source], image: object) -> None:
-    """Write beside each of `runs`, folders, what the last `make up` before its end began with, and the image's digest.
+    """Write into each folder of `runs` the source of the last `make up` before the run's end, and the image's digest.
 
-    A run that had ended before all `sources` gets nothing, and what is known of a run stays. Where nothing can be
-    written, a line says so: the training has succeeded.
+    A run that ended before all `sources` gets nothing. An existing file stays. If the file cannot be written, a line
+    says so, and nothing fails: the training has succeeded.
     """
     for folder in runs:
         run = records.read(folder) if folder.is_dir() else None
@@ -95,26 +95,26 @@ def keep(runs: Iterable[Path], sources: Sequence[Source], image: object) -> None
 
 
 def _source(folder: Path, model: Path, sources: Sequence[Source]) -> Source | None:
-    # A finished run that reports again writes its model, and no checkpoint.
+    # A finished run that reports again writes its model, but no checkpoint.
     checkpoint = folder / CHECKPOINT
     ended = (checkpoint if checkpoint.is_file() else model).stat().st_mtime
     return next((each for each in reversed(sources) if float(each["began"]) <= ended), None)
 
 
 def _write_as_old_as(model: Path, file: Path, text: str) -> None:
-    """Write `file` with the time of `model`: a finished run is told by its model, the last of its files."""
+    """Write `file` with the time of `model`, so that it does not change when the run ended."""
     write_whole(file, text, written=model.stat().st_mtime)
 
 
 def report_lines(runs: Iterable[Path]) -> list[str]:
-    """A line with the path of each run's report, where there is one."""
+    """A line with the path of each run's report, if it exists."""
     return [f"report: {folder / agreed.REPORT}" for folder in runs if (folder / agreed.REPORT).is_file()]
 
 
 def card(run: records.Run) -> str:
     """The model card of a finished run: Markdown with the front matter that model hubs read.
 
-    Every text in the front matter is quoted as JSON does, which YAML reads alike.
+    Texts in the front matter are quoted as in JSON, which YAML reads too.
     """
     result = {"accuracy": run.accuracy, "loss": run.loss, "epochs": run.epochs, "seconds": run.seconds}
     file = (run.model or run.folder).name

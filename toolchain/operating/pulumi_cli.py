@@ -1,4 +1,4 @@
-"""Runs Pulumi: its lines as they come, Ctrl-C handed on exactly once, and no orphan when we are killed."""
+"""Runs Pulumi: shows its lines at once, passes Ctrl-C on exactly once, and leaves no orphan when we are killed."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from toolchain.steps import SetupError, step, wait
 
 PATIENCE_S = 10.0
 AGAIN_S = 5.0
-"""Seconds at most until a stack is tried again that somebody else works on."""
+"""The longest pause, in seconds, before a retry on a stack that somebody else works on."""
 
 EDITS = 24
-"""How often an edit of the state begins again, as somebody else has changed it meanwhile."""
+"""How often an edit of the state is retried because somebody else has changed the state."""
 
 Edited = TypeVar("Edited")
 
@@ -38,7 +38,7 @@ def _interrupt_with_parent() -> None:
 
 
 def program(variables: Mapping[str, str]) -> str:
-    """The pulumi that `variables` put on PATH. Raises SetupError where there is none."""
+    """The pulumi that `variables` put on PATH. Raises SetupError if there is none."""
     found = shutil.which("pulumi", path=variables["PATH"])
     if not found:
         raise SetupError("pulumi is not set up yet", "make up")
@@ -46,20 +46,21 @@ def program(variables: Mapping[str, str]) -> str:
 
 
 def stream(variables: Mapping[str, str], *arguments: str) -> int:
-    """Run `pulumi <arguments>`, its output as `pulumi_output` has it; returns its exit status.
+    """Run `pulumi <arguments>`, and show its output as `pulumi_output` does; returns the exit status.
 
-    Where somebody else works on the stack it waits, and raises SetupError where that takes too long.
+    If somebody else works on the stack, it waits, and raises SetupError after too long a wait.
 
-    Ctrl-C asks it to finish what it has begun, as on a terminal. A wait for a job cannot be cancelled, so after
-    PATIENCE_S it is told to leave that, and then killed: the next run takes up what is left.
+    Ctrl-C asks Pulumi to finish running operations, as on a terminal. A wait for a job cannot be cancelled, so after
+    PATIENCE_S Pulumi is told to stop, and then killed. The next run continues.
     """
     return _in_turn(_stack(arguments), lambda: _streamed(variables, arguments))[0]
 
 
 def _in_turn(stack: str, run: Callable[[], tuple[int, str]]) -> tuple[int, str]:
-    """What `run` returns, exit status and output, once no lock of somebody else's on `stack` refuses it.
+    """Call `run` until no lock of somebody else on `stack` refuses it; returns its exit status and output.
 
-    Raises SetupError where one of them stays for stack_locks.WAIT_S, or, where it cannot be told whose they are, all.
+    Raises SetupError if such a lock stays for stack_locks.WAIT_S. If the owner of a lock is unknown, that time counts
+    for all locks together.
     """
     deadline = time.monotonic() + stack_locks.WAIT_S
     while True:
@@ -79,8 +80,8 @@ def _in_turn(stack: str, run: Callable[[], tuple[int, str]]) -> tuple[int, str]:
 
 
 def _pause(stack: str) -> None:
-    """Of a length by chance: two that wait for each other would meet again."""
-    with step(f"waiting for whoever works on stack {stack}"):
+    """Wait for a random time, so that two commands that wait for each other do not collide again."""
+    with step(f"waiting: somebody else works on stack {stack}"):
         time.sleep(random.uniform(0.2, 1.0) * AGAIN_S)
 
 
@@ -90,7 +91,7 @@ def _stack(arguments: Sequence[str]) -> str:
 
 def _streamed(variables: Mapping[str, str], arguments: Sequence[str]) -> tuple[int, str]:
     with _Interrupted() as interrupted, pulumi_output.watching(arguments) as (watching, options, wanted):
-        # In a session of its own: from the terminal, Ctrl-C would reach it twice.
+        # In its own session: otherwise Ctrl-C on the terminal would reach it twice.
         child = subprocess.Popen(
             [program(variables), *arguments, *options],
             cwd=ROOT,
@@ -110,9 +111,9 @@ def _streamed(variables: Mapping[str, str], arguments: Sequence[str]) -> tuple[i
 
 
 class _Interrupted:
-    """Hands an interrupt on to pulumi, even one that came before pulumi was started.
+    """Passes an interrupt on to pulumi, even an interrupt from before pulumi was started.
 
-    To pulumi a second interrupt says: leave what is under way.
+    A second interrupt tells pulumi to stop running operations.
     """
 
     def __init__(self) -> None:
@@ -154,7 +155,7 @@ class _Interrupted:
 
 
 def deployment(variables: Mapping[str, str], stack: str) -> dict[str, Any]:
-    """What the backend holds of `stack`: of our own without the second that Pulumi takes.
+    """The deployment of `stack` in the backend. Our own backend is read without Pulumi, which saves a second.
 
     Raises SetupError, for the user's backend with Pulumi's own words.
     """
@@ -165,14 +166,14 @@ def deployment(variables: Mapping[str, str], stack: str) -> dict[str, Any]:
 
 
 def preview(variables: Mapping[str, str], stack: str, *options: str) -> list[dict[str, Any]]:
-    """The steps that an update would take now. Raises SetupError with Pulumi's own words."""
+    """The steps of an update now. Raises SetupError with Pulumi's own words."""
     planned = json.loads(_output(variables, "preview", "--json", *options, "--stack", stack))
     steps: list[dict[str, Any]] = planned.get("steps") or []
     return steps
 
 
 def history(variables: Mapping[str, str], stack: str) -> list[dict[str, Any]]:
-    """What was done to `stack`, the latest first, as far back as Pulumi shows at once. Raises SetupError."""
+    """The history of `stack`, the latest first, as far as Pulumi shows on one page. Raises SetupError."""
     found: list[dict[str, Any]] = json.loads(
         _output(variables, "stack", "history", "--json", "--page-size", "100", "--stack", stack) or "[]"
     )
@@ -180,16 +181,17 @@ def history(variables: Mapping[str, str], stack: str) -> list[dict[str, Any]]:
 
 
 def edit_state(variables: Mapping[str, str], stack: str, edit: Callable[[dict[str, Any]], Edited]) -> Edited:
-    """Let `edit` change the stack's deployment in place; what it returned. Nobody's update is lost meanwhile.
+    """Let `edit` change the stack's deployment in place; returns what `edit` returned. It loses nobody's update.
 
-    In a backend of files the stack's lock is held. Elsewhere Pulumi locks the import alone, and `pulumi state` is no
-    better (pkg/v3/cmd/pulumi/state/io.go): what has changed since it was exported is not imported but edited again, and
-    the history tells of an update in the moment that is left. Last it is exported once more, and has to hold the edit.
+    In a backend of files, the stack's lock is held. Elsewhere Pulumi locks only the import, and `pulumi state` does the
+    same (pkg/v3/cmd/pulumi/state/io.go). So if the state has changed since its export, it is edited again. The history
+    shows an update between the last comparison and the import. A last export must contain the edit.
 
     Parameters:
-        edit: may be called several times, each time with another deployment; it leaves alone what it has edited before.
+        edit: may be called several times, each time with another deployment. A second call on its own result must
+            change nothing.
 
-    Raises SetupError, also for such an update, and where the state does not come to rest.
+    Raises SetupError, also for an update during the import, and if the state keeps changing.
     """
     imported: list[Edited] = []
     with stack_locks.held(stack) as behind:
@@ -199,7 +201,7 @@ def edit_state(variables: Mapping[str, str], stack: str, edit: Callable[[dict[st
             before = None if behind else _last_update(asked, stack)
             edited = copy.deepcopy(exported)
             result = edit(edited["deployment"])
-            if _told(edited) == _told(exported):
+            if _without_empty(edited) == _without_empty(exported):
                 return imported[-1] if imported else result
             if _exported(asked, stack) != exported:
                 _pause(stack)
@@ -209,12 +211,12 @@ def edit_state(variables: Mapping[str, str], stack: str, edit: Callable[[dict[st
             if not behind and (after := _last_update(asked, stack)) != before:
                 ended = (after or {}).get("endTime")
                 raise SetupError(
-                    f"another update of stack {stack} has ended ({ended}) while its state was edited, and may be lost",
-                    f"`make up STACK={stack}`: it looks for what the state has lost",
+                    f"another update of stack {stack} ended ({ended}) while its state was edited, and may be lost",
+                    f"`make up STACK={stack}`: it finds objects that the state has lost",
                 )
     raise SetupError(
-        f"the state of stack {stack} does not come to rest: somebody else works on it",
-        "wait until they are done, then the same command",
+        f"the state of stack {stack} keeps changing: somebody else works on it",
+        "wait until they are done, then run the same command",
     )
 
 
@@ -223,18 +225,18 @@ def _exported(variables: Mapping[str, str], stack: str) -> dict[str, Any]:
     return found
 
 
-def _told(exported: Mapping[str, Any]) -> dict[str, Any]:
-    """The deployment without what is empty in it, which Pulumi leaves out."""
+def _without_empty(exported: Mapping[str, Any]) -> dict[str, Any]:
+    """The deployment without empty parts, which Pulumi leaves out."""
     return {name: value for name, value in (exported["deployment"] or {}).items() if value}
 
 
 def _last_update(variables: Mapping[str, str], stack: str) -> dict[str, Any] | None:
-    """What was done to `stack` last; an import of its state, which Pulumi Cloud counts, too, is nothing done."""
+    """The latest entry in the history of `stack`. Imports of its state, which Pulumi Cloud lists, do not count."""
     return next((each for each in history(variables, stack) if each["kind"] != "import"), None)
 
 
 def _output(variables: Mapping[str, str], *arguments: str, stdin: str = "") -> str:
-    """What it prints. Waits where somebody else works on the stack. Raises SetupError with Pulumi's own words."""
+    """What Pulumi prints. It waits if somebody else works on the stack. Raises SetupError with Pulumi's own words."""
     cmd = [program(variables), *arguments, "--non-interactive"]
     printed = ""
 
@@ -254,7 +256,7 @@ def _output(variables: Mapping[str, str], *arguments: str, stdin: str = "") -> s
 
 
 def _errors(printed: str) -> str:
-    """The errors in what a command with --json has printed, with their objects: the rest are warnings. Else empty."""
+    """The errors in the output of a command with --json, with their objects, without warnings; empty for no JSON."""
     try:
         told = json.loads(printed).get("diagnostics") or []
     except (ValueError, AttributeError):

@@ -1,6 +1,6 @@
-"""Pulumi's event log, as it is written: what its reader has to know, and what a live view draws.
+"""Follows Pulumi's event log: prints what the user has to know, and sends events to a live view.
 
-The log is the one that Pulumi's automation API reads: a JSON object a line, `EngineEvent` in its package apitype.
+Pulumi's automation API reads the same log: a JSON object on each line, `EngineEvent` in its package apitype.
 """
 
 from __future__ import annotations
@@ -23,28 +23,29 @@ POLL_S = 0.1
 SHOWN = {"info", "info#err", "warning", "error"}
 UNTOUCHED = {"same", "read", "refresh"}
 OWN_PLUGIN = re.compile(r"^using pulumi-\S+ from \$PATH at (?P<path>.+)$")
-# The command says the same with more words.
+# Our own message says the same with more words.
 REPEATED = {"update failed", "destroy failed", "refresh failed"}
 FIX = (
-    "put right what it says of each object: after a 403 have the right given (docs/security.md lists the rights), "
-    "without an answer make the cluster answer (`kubectl get --raw /readyz` says ok); then the same command again"
+    "fix what it says about each object: after a 403, ask for the right (docs/security.md lists the rights); "
+    "if the cluster does not answer, make it answer (`kubectl get --raw /readyz` says ok); "
+    "then run the same command again"
 )
-"""For errors that name none: Pulumi and its plugins say what has failed, and no more."""
+"""The fix for errors without a fix: Pulumi and its plugins only say what has failed."""
 MOST_NAMED = 3
 MOST_DRIFTED = 5
 
 
 @dataclass
 class Reader:
-    """Reads the events of one pulumi after the other.
+    """Reads the events of several runs of pulumi, one after the other.
 
     Parameters:
         say: gets each line for the reader, once.
         tell: gets each event for a live view.
-        note: gets what is under way now.
+        note: gets the names of running operations.
 
     Attributes:
-        expected: `Kind/namespace/name` of objects that may be gone.
+        expected: `Kind/namespace/name` of objects that may be missing.
     """
 
     say: Callable[[str], None]
@@ -62,7 +63,7 @@ class Reader:
         self.jobs = JobLines(self.say, self.tell)
 
     def begin(self) -> None:
-        """A pulumi starts; what the ones before it have said is not said again."""
+        """A pulumi starts. Lines of earlier ones are not printed again."""
         self.earlier |= set(self.said)
         self.said, self.running, self.drifted = [], {}, 0
         self.has_error = self.has_fix = False
@@ -107,7 +108,7 @@ class Reader:
         self.said.append(line)
 
     def _drift(self, metadata: Mapping[str, Any]) -> None:
-        """Say what a refresh finds: the update that follows sets it right without a word on why."""
+        """Print what a refresh finds, because the update that follows corrects it without a reason."""
         if metadata["op"] != "refresh" or not metadata["type"].startswith(agreed.OBJECT):
             return
         if metadata.get("new") is None:
@@ -143,7 +144,7 @@ class Reader:
 
 
 def failed_jobs(events: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """URN -> job, of what has failed; empty unless jobs alone have failed, and others than these are registered."""
+    """URN -> job, of failed resources. It is empty unless only jobs failed, and other jobs are registered."""
     jobs, failed = set(), set()
     parents: dict[str, str] = {}
     for event in events:
@@ -162,18 +163,18 @@ def failed_jobs(events: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def _job(component: str) -> str:
-    """The job whose component this URN names; empty for another's."""
+    """The job whose component this URN names; empty for other components."""
     kind, name = f"::{component}".split("::")[-2:]
     return name if kind in (agreed.JOB, agreed.JOB_RUN) else ""
 
 
 def _is_custom(metadata: Mapping[str, Any]) -> bool:
-    """Whether it is a resource that somebody makes, not a component."""
+    """Whether it is a real resource, not a component."""
     return bool((metadata.get("new") or metadata.get("old") or {}).get("custom"))
 
 
 def _of_state(metadata: Mapping[str, Any]) -> str:
-    """`Kind/namespace/name` of the object that the state holds; empty where it holds none."""
+    """`Kind/namespace/name` of the object in the state; empty if the state has none."""
     inputs = (metadata.get("old") or {}).get("inputs") or {}
     return adoption.title(inputs) if adoption.object_id(inputs) else ""
 
@@ -186,7 +187,7 @@ def title(urn: str) -> str:
 
 
 def about_object(diagnostic: Mapping[str, Any]) -> str:
-    """What a diagnostic says, with the Kubernetes object that it is about: the plugin's own words may not name it."""
+    """The text of a diagnostic, with its Kubernetes object, which the plugin's own text may not name."""
     urn, text = str(diagnostic.get("urn") or ""), str(diagnostic.get("message", "")).strip()
     text = text.removeprefix("error: ")
     is_object = f"::{urn}".split("::")[-2].rpartition("$")[2].startswith(agreed.OBJECT)
@@ -194,13 +195,13 @@ def about_object(diagnostic: Mapping[str, Any]) -> str:
 
 
 def is_own_plugin(text: str) -> bool:
-    """Whether Pulumi warns of a plugin that we ourselves have put on PATH."""
+    """Whether Pulumi warns about a plugin that we have put on PATH."""
     found = OWN_PLUGIN.match(text)
     return found is not None and any(Path(found["path"]).is_relative_to(each) for each in (LINKS, VENV))
 
 
 def follow(file: Path, ended: threading.Event) -> Iterator[Mapping[str, Any]]:
-    """The events in `file` as they are written, until `ended` is set and all are read."""
+    """The events in `file`, also those written later, until `ended` is set and all are read."""
     rest = b""
     with file.open("rb") as stream:
         while True:

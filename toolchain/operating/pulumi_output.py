@@ -1,4 +1,4 @@
-"""Pulumi's output: all of it in a log file, a summary on the screen, and with `-v` all of it there, too."""
+"""Pulumi's output: all of it in a log file, a summary on the screen. With `-v`, all of it is on the screen too."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from toolchain.paths import LOGS, ROOT
 from toolchain.steps import note, say, tell
 
 VERBOSE = "TRAINSTACK_VERBOSE"
-"""Variable that has Pulumi's own output shown."""
+"""If this variable is set, Pulumi's own output is shown."""
 
 HIDDEN = {"PULUMI_DEBUG_COMMANDS": "true"}
-"""Pulumi hides the option for the event log without it."""
+"""Without this variable, Pulumi hides the option for the event log."""
 DRAWN = {agreed.DRAWN_EVERY_S: "0.5"}
-"""Has the program tell more steps."""
+"""Makes the program report steps more often."""
 
 LAST_LINES_S = 2.0
 """Seconds to wait for the last output of a pulumi that has ended."""
@@ -41,22 +41,22 @@ def is_verbose() -> bool:
 
 
 def be_verbose() -> None:
-    """Have it shown from now on."""
+    """Show Pulumi's own output from now on."""
     os.environ[VERBOSE] = "yes"
 
 
 def fix() -> str:
-    """What to do about the errors of the last pulumi; empty where they have said so."""
+    """The fix for the errors of the last pulumi; empty if the errors named a fix."""
     return "" if _reader.has_fix else pulumi_events.FIX
 
 
 def expect_gone(titles: Iterable[str]) -> None:
-    """Have it called no drift where objects of these titles are gone: the program tells why."""
+    """Do not report objects of these titles as drift if they are gone: the program says why."""
     _reader.expected = {*titles}
 
 
 def failed_jobs() -> dict[str, str]:
-    """URN -> job, of what has failed in the last pulumi: see pulumi_events.failed_jobs."""
+    """URN -> job, of failed resources of the last pulumi: see pulumi_events.failed_jobs."""
     return dict(_failed)
 
 
@@ -64,7 +64,8 @@ class Output:
     """The output of one pulumi.
 
     Parameters:
-        shown: whether all of it is on the screen; else its summary, and what it ends with where it fails unexplained.
+        shown: whether all of it is on the screen. Otherwise only the summary is, and the last lines of a failure
+            without a message.
     """
 
     def __init__(self, log: BinaryIO, shown: bool) -> None:
@@ -93,14 +94,14 @@ class Output:
             self.summary.append(line)
 
     def last_lines(self) -> list[str]:
-        """The last lines, from the first error among them on."""
+        """The last lines, beginning with the first error among them."""
         lines = [*self.kept, *([self.rest.decode(errors="replace")] if self.rest else [])]
         errors = [number for number, line in enumerate(lines) if line.startswith("error: ")]
         return lines[errors[0] :] if errors else lines
 
 
 class Watching:
-    """Shows what one pulumi does: its output, and its event log where that is not all of it."""
+    """Shows what one pulumi does: its output, and its event log if the output is not shown."""
 
     def __init__(self, output: Output, events: Path, follows: bool) -> None:
         self.output, self.events = output, events
@@ -110,14 +111,14 @@ class Watching:
             self._start(self._follow)
 
     def read(self, pipe: int) -> None:
-        """Read its output from `pipe`, beside everything else."""
-        # In a thread: a plugin that outlives pulumi keeps the pipe open, and must not keep us.
+        """Read its output from `pipe` in the background."""
+        # In a thread: a plugin that outlives pulumi keeps the pipe open, and must not block us.
         self._start(lambda: self.output.read(pipe))
 
     def ended(self, status: int) -> str:
-        """It has ended with `status`: show what is left to say; the last lines, from the first error among them on.
+        """Pulumi has ended with `status`: print the rest; returns the last lines, beginning with the first error.
 
-        That the stack is locked is left to whoever waits for it.
+        It does not print that the stack is locked: the caller that waits for the lock does.
         """
         self.over.set()
         for reader in self.readers:
@@ -151,7 +152,7 @@ class Watching:
 
 @contextmanager
 def watching(arguments: Sequence[str]) -> Iterator[tuple[Watching, list[str], dict[str, str]]]:
-    """What watches `pulumi <arguments>`, and the options and variables that it needs for that."""
+    """A watcher for `pulumi <arguments>`, and the options and variables that pulumi needs for it."""
     shown = is_verbose() or arguments[0] == PLANS
     with tempfile.TemporaryDirectory(prefix="trainstack-events-") as folder, _log(arguments, shown) as log:
         events = Path(folder) / "events"
@@ -165,7 +166,7 @@ def watching(arguments: Sequence[str]) -> Iterator[tuple[Watching, list[str], di
 
 @contextmanager
 def _log(arguments: Sequence[str], shown: bool) -> Iterator[BinaryIO]:
-    """The log file of this verb and stack, which `make` begins anew; it is named once."""
+    """The log file of this verb and stack. Each `make` empties it first, and prints its name once."""
     stack = arguments[arguments.index("--stack") + 1] if "--stack" in arguments else "none"
     file = LOGS / f"pulumi-{arguments[0]}-{stack}.log"
     LOGS.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
-"""Drift at a glance, for `make status`: the stack file against the last update, live objects against the state.
+"""Quick drift for `make status`: compares the stack file with the last update, and live objects with the state.
 
-`make drift` asks Pulumi, compares every object, and takes seconds. This reads files, and takes the objects that
-`make status` has asked for already; it asks only for those that seem to be missing.
+`make drift` runs Pulumi, compares every object, and takes seconds. This module reads files, and uses the objects that
+`make status` has already read. It asks only for objects that seem to be missing.
 """
 
 from __future__ import annotations
@@ -26,25 +26,28 @@ Manifest = Mapping[str, Any]
 COMPARE = "`make drift` compares every object"
 MOST_KEYS, MOST_LETTERS = 5, 60
 IDENTITY = frozenset({"apiVersion", "kind", "metadata"})
-# Set when the object is made; from then on a queue's (infra/job/queue.py), and `make status` shows its effect.
+# Set at creation; later it belongs to a queue (infra/job/queue.py), and `make status` shows its effect.
 LEFT_TO_OTHERS = frozenset({"suspend"})
 HISTORY = STATE / ".pulumi" / "history" / PROJECT
 UPDATE, DESTROY, SUCCEEDED = "update", "destroy", "succeeded"
 
 
 def of_file(stack: str) -> list[str]:
-    """Sentences on the stack file and the last update that this clone knows. They name what waits, and no fault."""
+    """Sentences about the stack file and the last update that this clone knows: what waits, not what is wrong."""
     if user_backend.backend():
         return [f"the stack's history is in a backend of your own, which is not asked: {COMPARE}"]
     last = last_update(stack)
     if last is None:
         return ["this clone knows of no update to compare with"]
-    said = [f"the update of {last.failed:%Y-%m-%d %H:%M} has failed: `make up`"] if last.failed else []
+    said = [f"the update of {last.failed:%Y-%m-%d %H:%M} failed: run `make up`"] if last.failed else []
     if agreed.EXTENDS in last.config:
-        said.append(f"what the stack's base had then is not kept, and not compared: {COMPARE}")
+        said.append(f"the earlier keys of the stack's base are not kept and not compared: {COMPARE}")
     keys = _changed_keys(stack, last.config)
     if not keys:
-        return [*said, f"the stack file is as at the update of {last.ended:%Y-%m-%d %H:%M}: {COMPARE}"]
+        return [
+            *said,
+            f"the stack file is unchanged since the update of {last.ended:%Y-%m-%d %H:%M}: {COMPARE}",
+        ]
     more = [f"stack file: {len(keys) - MOST_KEYS} more keys"] if len(keys) > MOST_KEYS else []
     return [*said, *(f"stack file: {key}, waits for `make up`" for key in keys[:MOST_KEYS]), *more]
 
@@ -52,9 +55,9 @@ def of_file(stack: str) -> list[str]:
 def _changed_keys(stack: str, applied: Mapping[str, Any]) -> list[str]:
     """Raises SetupError for a wrong stack file."""
     with venv.program():
-        from infra.review.key_changes import unapplied
+        from infra.review.key_changes import config_diff
 
-        return unapplied(stack_files.file(stack), applied)
+        return config_diff(stack_files.file(stack), applied)
 
 
 def of_objects(
@@ -64,10 +67,10 @@ def of_objects(
     kinds: Iterable[str],
     objects: Sequence[Manifest],
 ) -> tuple[list[str], list[str]]:
-    """A sentence for each object of `kinds` that is missing or not as it was applied, and for each that is unknown.
+    """A sentence for each object of `kinds` that is missing or differs from what was applied, and for each unknown one.
 
     Parameters:
-        objects: the live ones with the stack's mark.
+        objects: the live objects with the stack's mark.
     """
     said: list[str] = []
     unknown: list[str] = []
@@ -85,15 +88,13 @@ def of_objects(
             unknown.append(str(error))
             if api_server.FORBIDDEN in str(error):
                 continue
-            break  # the server is away: the others would only be waited for
+            break  # the server does not answer: each other object would only cost time
         if found is None and title in may_have_left:
             continue
         if found is None:
-            said.append(f"{title} is missing: `make up` makes it")
+            said.append(f"{title} is missing: `make up` creates it")
         elif labels.is_copied(found):
-            said.append(
-                f"{title} is somebody's copy in the place of this stack's: `make up` refuses it by name"
-            )
+            said.append(f"{title} is somebody's copy, not this stack's object: `make up` refuses it by name")
         else:
             said += [f"{title} {line}: `make up` restores it" for line in differences(each, found)]
     return said, unknown
@@ -103,16 +104,16 @@ def _applied(deployment: state.Deployment, kinds: set[str]) -> Iterator[Manifest
     left_behind = {each["urn"] for each in state.left_behind(deployment)}
     for each in state.objects(deployment):
         inputs = each.get("inputs") or {}
-        # What is to be deleted, or was deleted to be replaced, is not meant to be there.
+        # An object that is to be deleted, or that was deleted for its replacement, does not have to exist.
         leaving = each.get("delete") or each.get(state.HALF_REPLACED) or each["urn"] in left_behind
         if inputs.get("kind") in kinds and adoption.object_id(inputs) and not leaving:
             yield inputs
 
 
 def differences(applied: Manifest, found: Manifest) -> list[str]:
-    """`path is B, A was applied` for each field of `applied` that `found` has otherwise; its others are defaults.
+    """`path is B, A was applied` for each field of `applied` that differs in `found`. Other fields are defaults.
 
-    Both are the same object: their kinds and names are not compared.
+    Both are the same object, so kinds and names are not compared.
     """
     metadata = {key: applied["metadata"].get(key) or {} for key in ("labels", "annotations")}
     content = {key: value for key, value in applied.items() if key not in IDENTITY}
@@ -139,7 +140,7 @@ def _differ(path: str, applied: Any, found: Any) -> Iterator[tuple[str, Any, Any
 
 
 def _equal(applied: Any, found: Any) -> bool:
-    """The API server leaves out what is empty, and writes a quantity in its own way."""
+    """Equal after the API server's changes: it leaves out empty values, and writes quantities in its own form."""
     if applied == found or (not applied and not found):
         return True
     amounts = _amount(applied), _amount(found)
@@ -168,9 +169,9 @@ class LastUpdate:
     """An update that succeeded.
 
     Parameters:
-        config: full keys to values; what is encrypted stays so.
-        ended: when.
-        failed: when a later update failed; None where none did.
+        config: full key -> value; encrypted values stay encrypted.
+        ended: when the update ended.
+        failed: when a later update failed; None if none failed.
     """
 
     config: Mapping[str, Any]
@@ -179,12 +180,12 @@ class LastUpdate:
 
 
 def last_update(stack: str) -> LastUpdate | None:
-    """The last update of `stack`; None where it was never up, was taken down since, or has no whole history.
+    """The last update of `stack`; None if it was never up, was taken down since, or has no complete history.
 
-    Pulumi writes that history, in our file backend, after each operation: a plain `pulumi up` counts, too.
+    Pulumi writes the history in our file backend after each operation, so a plain `pulumi up` counts too.
     """
     failed = None
-    # Their names end with nanoseconds since 1970.
+    # The names of the files end with nanoseconds since 1970.
     for file in sorted((HISTORY / stack).glob("*.history.json"), reverse=True):
         try:
             told = json.loads(file.read_text())

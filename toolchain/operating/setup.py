@@ -1,4 +1,4 @@
-"""Set-up: installs, builds and starts what this machine lacks, side by side; returns the variables for Pulumi."""
+"""Set-up: installs, builds and starts what this machine lacks, in parallel; returns the variables for Pulumi."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from toolchain.tools import build, installed, plugins, venv
 
 @contextmanager
 def project_lock() -> Iterator[None]:
-    """Hold the lock of this project folder: two runs at once would undo each other's work.
+    """Hold the lock of this project folder, because two runs at once would undo each other's work.
 
-    Raises SetupError where another user's run has left what this one may not write.
+    Raises SetupError if another user's run has left files that this user may not write.
     """
     preflight.check_access([LOCAL, VENV, cache()])
     with locks.held(_lock_file, _waiting) as handle:
@@ -49,12 +49,12 @@ def _waiting(handle: IO[str]) -> AbstractContextManager[object]:
 
 
 def prepare(stack: str = "", *, builds_image: bool = False) -> dict[str, str]:
-    """Make everything ready; returns the variables that say where it is. Raises SetupError.
+    """Prepare tools, packages, engine and images; returns the variables that say where they are. Raises SetupError.
 
     Parameters:
-        stack: the one that it is for; empty for any. kind and the images of nodes are only made for a stack that makes
-            its cluster with them.
-        builds_image: whether the stack's trainer image is built next: the base of a GPU image is only made then.
+        stack: prepare for this stack; empty for any. kind and node images are built only for a stack that creates its
+            cluster with them.
+        builds_image: whether the stack's trainer image is built next. Only then the base of a GPU image is made.
     """
     choices = installed.choose()
     answering = engine.find()
@@ -97,22 +97,22 @@ def prepare(stack: str = "", *, builds_image: bool = False) -> dict[str, str]:
         built += [] if uv == installed.which("uv") else [("uv", uv)]
         found |= venv.uv_cache(uv)
     environment.link(built)
-    # What the last set-up made for a stack with nodes of its own stays known: that stack's previews need it.
+    # Keep what an earlier set-up made for a stack with its own nodes: previews of that stack need it.
     environment.save(found if makes_nodes(stack) else {**(environment.load() or {}), **found})
     return found
 
 
 def makes_nodes(stack: str) -> bool:
-    """Whether the cluster of `stack` is made with kind. Assumed while the packages that read stack files are missing.
+    """Whether kind creates the cluster of `stack`. True while the packages that read stack files are missing.
 
-    `stack` is empty for any. Raises SetupError for a stack file that says it wrongly.
+    `stack` is empty for any. Raises SetupError for a wrong stack file.
     """
     kind = environment.cluster_kind(stack) if stack else None
     return kind is None or kind_of(kind).has_our_nodes
 
 
 def prepare_operators(stack: str) -> dict[str, str]:
-    """After `prepare`: what `stack` needs of operators beyond the training-operator. Raises SetupError."""
+    """After `prepare`: prepare the other operators of `stack` besides the training-operator. Raises SetupError."""
     told = environment.cluster_access(stack)
     wanted = told.controllers if told else []
     found = cluster_images.controllers(engine.ensure(), makes_nodes(stack), wanted) if wanted else {}
@@ -122,7 +122,7 @@ def prepare_operators(stack: str) -> dict[str, str]:
 
 
 def prepare_pulumi() -> dict[str, str]:
-    """As `prepare`, without a container engine and images: enough for previews of a cluster that is there."""
+    """As `prepare`, without a container engine and images: enough for previews with an existing cluster."""
     choices = {name: each for name, each in installed.choose().items() if name != "kind"}
     if not all(each.is_available for each in choices.values()):
         build.check_go()
@@ -136,9 +136,9 @@ def prepare_pulumi() -> dict[str, str]:
 
 
 def _kind(choice: installed.Choice, stack: str, packages: Future[Path]) -> Path | None:
-    """kind; None where it is not here, and the stack's cluster is made without it.
+    """The path of kind; None if it is not here and the stack does not need it.
 
-    A stack that leaves its kind cluster for another one has it deleted with the kind that made it.
+    A stack that changes from kind to another cluster still needs kind, to delete the old cluster.
     """
     packages.result()
     return choice.program() if choice.is_available or makes_nodes(stack) else None
@@ -156,7 +156,7 @@ def _images(
 def _trainer_image(stack: str, running: engine.Engine, base: dict[str, str]) -> None:
     """Build the trainer image of `stack`, if any, while the compiler leaves disk and network idle.
 
-    `pulumi up` then finds it there. An error is left to `pulumi up`, which meets it again and shows it.
+    `pulumi up` then finds the image. An error is not reported here: `pulumi up` meets it again and shows it.
     """
     if not stack or environment.uses_gpu_base(stack):
         return
@@ -185,7 +185,7 @@ def _gpu_base(stack: str, running: engine.Engine, packages: Future[Path]) -> dic
 
 
 def _kubectl(images: dict[str, str], running: engine.Engine, kubectl: installed.Choice) -> Path:
-    # The build of Kubernetes for the images includes kubectl; built alone beforehand it would be compiled twice.
+    # The build of Kubernetes for the images includes kubectl; a separate build before it would compile it twice.
     del images
     if not kubectl.is_available and cluster_images.kubectl_can_be_pulled(running):
         return cluster_images.pulled_kubectl(running)
@@ -193,9 +193,9 @@ def _kubectl(images: dict[str, str], running: engine.Engine, kubectl: installed.
 
 
 def fetch(stack: str) -> None:
-    """Get and build what `make up` of `stack` takes from elsewhere, so that it needs no network then.
+    """Download and build everything that `make up` of `stack` needs, so that it needs no network later.
 
-    That is tools, packages and images. It makes no cluster. Raises SetupError.
+    That is tools, packages and images. It creates no cluster. Raises SetupError.
     """
     stack_files.check(stack)
     with project_lock(), preflight.watched():
@@ -206,14 +206,14 @@ def fetch(stack: str) -> None:
             with step("trainer image"):
                 program_calls.build_image(variables, stack)
         finally:
-            engine.stop()  # ours, where nobody else uses it
+            engine.stop()  # our engine, if nobody else uses it
     print(
-        f"make up STACK={stack} takes nothing from elsewhere now, but what its cluster's nodes pull themselves"
+        f"make up STACK={stack} now downloads nothing, except images that its cluster's nodes pull themselves"
     )
 
 
 def _pull_images(running: engine.Engine, found: dict[str, str], stack: str) -> None:
-    """What the engine pulls when a kind cluster is made with its registry, but for images that set-up has built."""
+    """Pull the images that a kind cluster and its registry need, except images that set-up has built."""
     if not makes_nodes(stack):
         return
     with venv.program():
@@ -229,9 +229,9 @@ def _pull_images(running: engine.Engine, found: dict[str, str], stack: str) -> N
 
 
 def copy_verified(folder: Path) -> str:
-    """Have the trainer verify the IDX files in `folder` and copy them to data/; returns the data set's name.
+    """Let the trainer verify the IDX files in `folder` and copy them to data/; returns the data set's name.
 
-    Raises SetupError that names the file and both checksums when one is not what was published.
+    Raises SetupError with the file and both checksums if a file differs from the published one.
     """
     if not folder.is_dir():
         raise SetupError(f"there is no data folder {folder}", "name a folder with the four IDX files")
@@ -239,5 +239,5 @@ def copy_verified(folder: Path) -> str:
         cmd = [sys.executable, "-m", "trainer", "data", "copy", str(folder.absolute()), str(DATA)]
         done = subprocess.run(cmd, cwd=ROOT, capture_output=True, text=True)
     if done.returncode:
-        raise SetupError((done.stderr or done.stdout).strip(), f"fetch the file again into {folder}")
+        raise SetupError((done.stderr or done.stdout).strip(), f"download the file again into {folder}")
     return str(json.loads(done.stdout)["dataset"])

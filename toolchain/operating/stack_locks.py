@@ -1,7 +1,7 @@
-"""What a Pulumi holds of a stack, or left when it was killed: its locks in a backend of files, and its plugins.
+"""Locks and plugins that Pulumi holds, or that a killed Pulumi has left. Locks exist only in a backend of files.
 
-A lock is a file (pkg/v3/backend/diy/lock.go). Pulumi makes one for each command that writes the state, and fails at
-once where there is another. A bucket or a service is not looked into: that a stack is locked there, Pulumi says.
+A lock is a file (pkg/v3/backend/diy/lock.go). Pulumi creates one for each command that writes the state, and fails at
+once if there is another lock. This module does not look into a bucket or a service: Pulumi reports locks there.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from toolchain.paths import ROOT
 from toolchain.steps import SetupError, say, step
 
 PARENT = "TRAINSTACK_PARENT"
-"""Variable that tells the process that started a pulumi, for one that outlives it."""
+"""This variable of a pulumi names the process that started it. So we find a pulumi that outlives that process."""
 
 WAIT_S = 120.0
 ORPHAN_S = 5.0
 WRITTEN_S = 2.0
 REUSED_S = 60.0
-"""A process that began so much later than the lock was written is another one, which got the number of the first."""
+"""A process that started so much later than the lock was written is another process with the same id."""
 
 _REFUSALS = (
     "the stack is currently locked by",
@@ -45,9 +45,9 @@ _REFUSALS = (
     r"^error: unexpected end of JSON input$",
     r"/\.pulumi/locks/.*: no such file or directory",
 )
-"""What Pulumi says of a locked stack: of files and buckets, and of its service.
+"""What Pulumi says about a locked stack: in files and buckets, and in its service.
 
-The last two it says where another Pulumi writes or removes its lock while this one reads it.
+The last two appear if another Pulumi writes or removes its lock while this one reads it.
 """
 
 _KEPT = ".pulumi"
@@ -58,9 +58,9 @@ PLUGIN_END_S = 2.0
 
 @dataclass(frozen=True)
 class Lock:
-    """One lock file: which process of whom, on which host, works on the stack, since when.
+    """One lock file: the process that works on the stack, its user and host, and the time when it began.
 
-    `host` is empty where the file cannot be read. `since` is None where it does not say that.
+    `host` is empty if the file cannot be read. `since` is None if the file has no time.
     """
 
     file: Path
@@ -71,12 +71,12 @@ class Lock:
 
     @property
     def is_here(self) -> bool:
-        """Whether its process is, or was, one of this host."""
+        """Whether its process runs, or ran, on this host."""
         return self.host == socket.gethostname()
 
     @property
     def dead(self) -> bool:
-        """Whether its process is gone. Of another host's processes we know nothing, so those count as alive."""
+        """Whether its process has ended. Processes of another host are unknown, so they count as alive."""
         if not self.is_here:
             return False
         process = processes.find(self.pid)
@@ -89,7 +89,7 @@ class Lock:
 
     @property
     def orphan(self) -> bool:
-        """Whether it is a pulumi of a `make up` of this host that was killed."""
+        """Whether its process is a pulumi on this host whose `make up` was killed."""
         parent = processes.variable(self.pid, PARENT) if self.is_here else None
         if parent is None:
             return False
@@ -108,9 +108,9 @@ def _is_toolchain(process: processes.Process) -> bool:
 
 
 def locks(stack: str) -> list[Lock]:
-    """The locks on `stack` now; none where the backend is no folder.
+    """The current locks on `stack`; none if the backend is not a folder.
 
-    Pulumi reads every file there, also one that was not renamed to its own name any more.
+    Pulumi reads every file there, also a file that still has its temporary name.
     """
     folder = user_backend.folder()
     if folder is None:
@@ -124,10 +124,10 @@ def _place(folder: Path, stack: str) -> Path:
 
 
 def _lock(file: Path) -> Lock | None:
-    """What the file says; None where it is gone. One that somebody may be writing just now gets WRITTEN_S for that.
+    """The lock in the file; None if the file is gone. A half-written file gets WRITTEN_S to become complete.
 
-    What a crash or a full disk left half written in this clone's own backend is a dead process's: process 0. In one
-    that others use, too, nobody knows whose it is.
+    In this clone's own backend, a file that a crash or a full disk left half written belongs to a dead process: process
+    0. In a backend that others use, its owner is unknown.
     """
     began = time.monotonic()
     while True:
@@ -137,7 +137,7 @@ def _lock(file: Path) -> Lock | None:
             return Lock(file, pid, host, user, _time(told.get("timestamp")))
         except (ValueError, KeyError, TypeError):
             with suppress(FileNotFoundError):
-                # By two clocks: that of a file server may be another one.
+                # By two clocks: a file server may have another clock.
                 if max(time.time() - file.stat().st_mtime, time.monotonic() - began) > WRITTEN_S:
                     return Lock(file, host="" if user_backend.backend() else socket.gethostname())
             time.sleep(0.1)
@@ -155,9 +155,9 @@ def _time(told: object) -> datetime | None:
 
 
 def release(stack: str) -> None:
-    """Remove the locks of dead processes, end orphans of a killed `make up`, and wait for all others.
+    """Remove the locks of dead processes, end orphans of a killed `make up`, and wait for all other processes.
 
-    Raises SetupError where one of those does not end within WAIT_S seconds.
+    Raises SetupError if a process does not end within WAIT_S seconds.
     """
     for lock in locks(stack):
         if not lock.dead:
@@ -169,11 +169,11 @@ def release(stack: str) -> None:
             lock.file.unlink(missing_ok=True)
         except OSError as error:
             what = f"the lock of {lock}, which has ended, cannot be removed: {error.strerror}"
-            raise SetupError(what, f"have its user do that: {lock.file}") from None
+            raise SetupError(what, f"ask its user to remove {lock.file}") from None
 
 
 def _end(lock: Lock) -> None:
-    # To pulumi, one interrupt says: begin nothing more; another one: leave what is under way.
+    # The first interrupt tells pulumi to begin nothing more, the second to stop running operations.
     for number in (signal.SIGINT, signal.SIGINT, signal.SIGKILL):
         with suppress(ProcessLookupError):
             os.kill(lock.pid, number)
@@ -192,9 +192,9 @@ def _wait(lock: Lock, stack: str) -> None:
 
 
 def cancel(stack: str) -> str:
-    """How the user takes away a lock that we cannot tell to be a dead one."""
+    """How the user removes a lock whose process may still run."""
     return (
-        "only where whoever has it says that nothing of it runs any more, take the lock away: "
+        "only if its owner says that nothing runs any more, remove the lock: "
         f"`pulumi cancel --yes --stack {stack}`"
     )
 
@@ -209,16 +209,16 @@ def _ends_within(lock: Lock, seconds: float) -> bool:
 
 
 def is_refusal(said: str) -> bool:
-    """Whether Pulumi has refused to work, as somebody else works on the stack."""
+    """Whether Pulumi has refused because somebody else works on the stack."""
     return any(re.search(each, said, re.MULTILINE) for each in _REFUSALS)
 
 
 @contextmanager
 def held(stack: str) -> Iterator[dict[str, str]]:
-    """Hold the lock of `stack` where its backend is a folder, so that several commands of Pulumi's are one.
+    """Hold the lock of `stack` during several Pulumi commands, if its backend is a folder.
 
-    Pulumi takes its own lock for each command, and would be refused by ours. So it gets the variables that this yields:
-    they name a folder that shares all with the backend's but the locks. Raises SetupError as `release` does.
+    Pulumi takes its own lock for each command, and our lock would refuse it. So this yields variables for it: they name
+    a folder that shares everything with the backend except the locks. Raises SetupError as `release` does.
     """
     folder = user_backend.folder()
     if folder is None:
@@ -238,7 +238,7 @@ def held(stack: str) -> Iterator[dict[str, str]]:
 
 
 def _take(folder: Path, stack: str) -> Path:
-    """As Pulumi does it: look, write, look again. Where both have written, both let go."""
+    """Take the lock as Pulumi does: look, write, look again. If two processes have written, both remove theirs."""
     place = _place(folder, stack)
     place.mkdir(parents=True, exist_ok=True)
     told = {
@@ -250,7 +250,7 @@ def _take(folder: Path, stack: str) -> Path:
     while True:
         release(stack)
         name = f"{uuid.uuid4()}.json"
-        # Written elsewhere: Pulumi fails where it finds half a file among the locks.
+        # Written in another folder: Pulumi fails if it finds half a file among the locks.
         write_whole(folder / _KEPT / _LOCKS / name, json.dumps(told))
         ours = (folder / _KEPT / _LOCKS / name).rename(place / name)
         if all(each.file == ours for each in locks(stack)):
@@ -260,16 +260,16 @@ def _take(folder: Path, stack: str) -> Path:
 
 
 def end_orphans() -> list[int]:
-    """End the plugins of this clone whose pulumi was killed with -9, and say so; returns their process ids.
+    """End plugins of this clone whose pulumi was killed with -9, and say so; returns their process ids.
 
-    Nobody asks them again, and they never end by themselves.
+    Such plugins have no more work, and never end by themselves.
     """
     every = processes.every()
     sessions = {each.pid: each.session for each in every}
     found = [each.pid for each in every if is_orphan(each, sessions) and _works_here(each.pid)]
     if not found:
         return []
-    say(f"ending what a killed pulumi left: {', '.join(map(str, found))}")
+    say(f"ending processes that a killed pulumi left: {', '.join(map(str, found))}")
     for number in (signal.SIGTERM, signal.SIGKILL):
         for pid in found:
             with suppress(ProcessLookupError):
@@ -281,13 +281,13 @@ def end_orphans() -> list[int]:
 
 
 def is_orphan(process: Process, sessions: dict[int, int]) -> bool:
-    """Whether it is a plugin of this user whose pulumi is gone.
+    """Whether it is a plugin of this user whose pulumi has ended.
 
-    A child whose parent ends goes to process 1, or to one that has asked for such children: either way the parent is in
-    another session then. A plugin that somebody started by hand has a living parent, its shell, in its own.
+    When its parent ends, a child gets process 1 as parent, or a process that adopts such children. Either way the new
+    parent is in another session. A plugin that somebody started by hand has a living parent, its shell, in its session.
 
     Parameters:
-        sessions: process id -> its session.
+        sessions: process id -> session.
     """
     plugin = process.user == os.geteuid() and any(name in process.command for name in PLUGINS)
     return plugin and (process.parent == 1 or sessions.get(process.parent) != process.session)

@@ -1,6 +1,6 @@
-"""What a stack's state holds: its cluster, the objects in it, and what a killed Pulumi left pending.
+"""Reads a stack's state: its cluster, the objects in it, and operations that a killed Pulumi left pending.
 
-A deployment is the state as the backend keeps it, and as `pulumi stack export` shows it.
+A deployment is the state as the backend stores it and `pulumi stack export` shows it.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from toolchain.runs import records
 
 RETAINED = "retainOnDelete"
 HALF_REPLACED = "pendingReplacement"
-"""Pulumi's mark of a resource that is deleted to be replaced (sdk/v3/go/common/apitype/core.go)."""
+"""Pulumi's mark on a resource that was deleted for its replacement (sdk/v3/go/common/apitype/core.go)."""
 STACK = "pulumi:pulumi:Stack"
 JOBS = ("kubernetes:kubeflow.org/v1:PyTorchJob", "kubernetes:trainer.kubeflow.org/v1alpha1:TrainJob")
-# What marks a value as Pulumi's special kind in a state (sdk/v3/go/common/resource/sig), and the word that the CLI
-# shows for a secret (pkg/v3/backend/display/json.go).
+# The mark of special values in a state (sdk/v3/go/common/resource/sig), and the word that the CLI shows for a secret
+# (pkg/v3/backend/display/json.go).
 SIGNATURE, SECRET = "4dabf18193072939515e22adb298388d", "[secret]"
 
 Deployment = Mapping[str, Any]
@@ -32,16 +32,16 @@ Resource = dict[str, Any]
 
 @dataclass(frozen=True)
 class Access:
-    """A kubeconfig file and a context in it; no context: the current one."""
+    """A kubeconfig file and a context in it; None means the current context."""
 
     kubeconfig: str
     context: str | None = None
 
 
 def deployment(stack: str) -> dict[str, Any]:
-    """What our file backend holds of `stack`, read without Pulumi; empty where it never was up.
+    """The deployment of `stack` in our file backend, read without Pulumi; empty if it was never up.
 
-    Raises SetupError where the state is torn and no copy is whole.
+    Raises SetupError if the state and all its copies are damaged.
     """
     kept = json.loads(state_copies.read(stack) or "{}")
     latest: dict[str, Any] = (kept.get("checkpoint") or {}).get("latest") or {}
@@ -53,7 +53,7 @@ def resources(deployment: Deployment) -> list[Resource]:
 
 
 def of_type(deployment: Deployment, kind: str) -> Resource | None:
-    """The stack's resource of a type that it has once at most."""
+    """The stack's resource of this type, which it has at most once."""
     return next((each for each in resources(deployment) if each["type"] == kind), None)
 
 
@@ -63,7 +63,7 @@ def objects(deployment: Deployment) -> list[Resource]:
 
 
 def outputs(deployment: Deployment) -> dict[str, Any]:
-    """The stack's outputs, without the second that `pulumi stack output` takes; secrets are masked as there."""
+    """The stack's outputs, a second faster than `pulumi stack output`; secrets are masked as there."""
     stack = of_type(deployment, STACK) or {}
     return {name: _masked(value) for name, value in (stack.get("outputs") or {}).items()}
 
@@ -77,20 +77,20 @@ def _masked(value: Any) -> Any:
 
 
 def jobs(deployment: Deployment, side: str = "outputs") -> list[tuple[str, dict[str, Any]]]:
-    """Kind and metadata of each of the stack's jobs, as registered (`inputs`) or as the API server told (`outputs`)."""
+    """Kind and metadata of each of the stack's jobs, as registered (`inputs`) or from the API server (`outputs`)."""
     found = [each.get(side) or {} for each in resources(deployment) if each["type"] in JOBS]
     return [(str(job.get("kind")), job.get("metadata") or {}) for job in found]
 
 
 def runs(deployment: Deployment) -> list[str]:
-    """The ids of the runs that the stack's jobs make."""
+    """The ids of the runs of the stack's jobs."""
     found = [metadata.get("labels") or {} for _, metadata in jobs(deployment, "inputs")]
     there = [str(each[labels.RUN]) for each in found if labels.RUN in each]
     return [*dict.fromkeys([*there, *(str(each["run"]) for each in finished(deployment).values())])]
 
 
 def finished(deployment: Deployment) -> dict[str, dict[str, Any]]:
-    """`Kind/namespace/name` -> its run, of jobs that may have left: they are to, and had succeeded."""
+    """`Kind/namespace/name` -> its run, of jobs that have succeeded and may be deleted after their end."""
     there = [each for each in resources(deployment) if not (each.get("delete") or each.get(HALF_REPLACED))]
     runs = [each.get("outputs") or {} for each in there if each["type"] == agreed.RUN]
     leaving = filter(agreed.has_finished, runs)
@@ -98,12 +98,12 @@ def finished(deployment: Deployment) -> dict[str, dict[str, Any]]:
 
 
 def job_uids(deployment: Deployment) -> set[str]:
-    """The uids of the stack's jobs, as the API server gave them."""
+    """The uids of the stack's jobs, from the API server."""
     return {str(metadata["uid"]) for _, metadata in jobs(deployment) if metadata.get("uid")}
 
 
 def unfollowed(deployment: Deployment, stack: str) -> list[dict[str, str]]:
-    """Kind, namespace, name, uid and run of each of the stack's jobs whose record on this machine lacks its end."""
+    """Kind, namespace, name, uid and run of each of the stack's jobs whose end is not recorded on this machine."""
     found = []
     for kind, metadata in jobs(deployment):
         run = (metadata.get("labels") or {}).get(labels.RUN)
@@ -116,10 +116,10 @@ def unfollowed(deployment: Deployment, stack: str) -> list[dict[str, str]]:
 
 
 def access(deployment: Deployment) -> Access | None:
-    """How the cluster of these objects is reached; None where nothing is in a cluster.
+    """How to reach the cluster of these objects; None if no object is in a cluster.
 
-    The provider's own kubeconfig is encrypted. The path beside it counts from this clone, and is left out for a cluster
-    that is reached by the usual file (infra/clusters/existing/component.py).
+    The provider's own kubeconfig is encrypted. The path beside it is relative to this clone. It is missing for a
+    cluster that is reached by the usual file (infra/clusters/existing/component.py).
     """
     if name := own_cluster(deployment):
         return Access(str(paths.kubeconfig(name)))
@@ -133,13 +133,13 @@ def access(deployment: Deployment) -> Access | None:
 
 
 def owner(deployment: Deployment) -> str | None:
-    """The id in the mark that the stack's objects carry."""
+    """The id in the mark of the stack's objects."""
     found = of_type(deployment, agreed.OWNER)
     return str(found["outputs"]["owner"]) if found and found.get("outputs") else None
 
 
 def clusters(deployment: Deployment) -> dict[ClusterKind, dict[str, Any]]:
-    """Kind -> properties of the cluster that the stack has made, or uses; empty for one that is somebody else's."""
+    """Kind -> properties of the stack's cluster resource; empty if the stack uses somebody else's cluster."""
     found = {kind: of_type(deployment, kind.resource) for kind in ClusterKind if kind.resource}
     return {
         kind: {**(each.get("inputs") or {}), **(each.get("outputs") or {})}
@@ -149,23 +149,23 @@ def clusters(deployment: Deployment) -> dict[ClusterKind, dict[str, Any]]:
 
 
 def _whole(deployment: Deployment) -> dict[str, Any] | None:
-    """Properties of the stack's own cluster, where that goes with all that is in it."""
+    """Properties of the stack's own cluster, if all its objects are deleted with it."""
     return next((props for kind, props in clusters(deployment).items() if kind.traits.goes_whole), None)
 
 
 def own_cluster(deployment: Deployment) -> str | None:
-    """Name of the stack's own cluster, where that goes with all that is in it; None where it has none."""
+    """Name of the stack's own cluster, if all its objects are deleted with it; None if there is no such cluster."""
     found = _whole(deployment)
     return str(json.loads(found["config"])["name"] if "config" in found else found["name"]) if found else None
 
 
 def instance(deployment: Deployment) -> str | None:
-    """The id of that cluster; None where the state has none."""
+    """The id of the stack's own cluster; None if the state has none."""
     return (_whole(deployment) or {}).get("instance")
 
 
 def half_replaced(deployment: Deployment) -> list[Resource]:
-    """Resources of Kubernetes objects that a replacement has deleted without creating their successors."""
+    """Resources of Kubernetes objects that a replacement has deleted, and not yet created again."""
     return [
         each
         for each in resources(deployment)
@@ -174,24 +174,24 @@ def half_replaced(deployment: Deployment) -> list[Resource]:
 
 
 def has_pending(deployment: Deployment) -> bool:
-    """Whether a killed run left operations whose outcome nobody knows."""
+    """Whether a killed run left operations with an unknown result."""
     return bool(deployment.get("pending_operations") or half_replaced(deployment))
 
 
 def has_resources(deployment: Deployment) -> bool:
-    """Whether there is anything to take down."""
+    """Whether `make down` has something to delete."""
     return bool(deployment.get("resources")) or has_pending(deployment)
 
 
 def forget_pending(deployment: dict[str, Any]) -> None:
-    """Forget the pending operations of a killed run: their objects, if any, go with the cluster."""
+    """Remove the pending operations of a killed run. Their objects, if any, are deleted with the cluster."""
     deployment["pending_operations"] = []
 
 
 def left_behind(deployment: Deployment) -> list[Resource]:
-    """The objects, with their provider, of a cluster that the one in the state has replaced.
+    """The objects, and their provider, of an old cluster that the state's cluster has replaced.
 
-    They went with it, and nobody can delete them any more: whoever asks their API server waits in vain.
+    They are gone with the old cluster. Nobody can delete them any more: a request to its API server would hang.
     """
     current = instance(deployment)
     if current is None:
@@ -207,7 +207,7 @@ def left_behind(deployment: Deployment) -> list[Resource]:
 
 
 def forget_left_behind(deployment: dict[str, Any]) -> None:
-    """Take them out of the state, and what cannot be without them: the next update makes all of it again."""
+    """Remove `left_behind`, and resources that need them, from the state. The next update creates all of them again."""
     gone = {id(each) for each in left_behind(deployment)}
     while gone:
         deployment["resources"] = [each for each in resources(deployment) if id(each) not in gone]
@@ -216,7 +216,7 @@ def forget_left_behind(deployment: dict[str, Any]) -> None:
 
 
 def _needs(resource: Resource) -> set[str]:
-    """URNs without which a state with `resource` is refused."""
+    """The URNs that `resource` needs in a valid state."""
     named = [resource.get("parent"), resource.get("deletedWith"), *(resource.get("dependencies") or [])]
     for urns in (resource.get("propertyDependencies") or {}).values():
         named += urns or []

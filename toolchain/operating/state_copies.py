@@ -1,7 +1,7 @@
-"""Copies of a stack's state in our file backend, for when a full disk has torn the file itself.
+"""Copies of a stack's state in our file backend, in case a full disk damages the file itself.
 
-Pulumi's backend of files puts what it could write in the place of the whole file (gocloud.dev/blob/fileblob: closing a
-writer that has failed renames its half), and does the same to its backup.
+On a full disk, Pulumi's file backend replaces the whole file by the part that it could write
+(gocloud.dev/blob/fileblob: closing a failed writer renames its half). It does the same to its backup.
 """
 
 from __future__ import annotations
@@ -29,41 +29,41 @@ def file(stack: str) -> Path:
 
 
 def read(stack: str) -> str | None:
-    """The state of `stack`, or the latest whole copy of one that is torn; None where it never was up.
+    """The state of `stack`, or its latest whole copy if it is damaged; None if the stack was never up.
 
-    Raises SetupError where nothing of it is whole.
+    Raises SetupError if no copy is whole.
     """
     return source.read_text() if (source := _source(stack)) else None
 
 
 def heal(stack: str) -> None:
-    """Put the latest whole copy in the place of a torn state, and say so. Raises SetupError as `read` does."""
+    """Replace a damaged state by its latest whole copy, and say so. Raises SetupError as `read` does."""
     source = _source(stack)
     if source is None or source == file(stack):
         return
     made = datetime.fromtimestamp(source.stat().st_mtime)
     _write(stack, file(stack), source.read_text())
     say(
-        f"the state of stack {stack} was torn, as a full disk leaves it: the copy of {made:%Y-%m-%d %H:%M:%S} "
-        "is taken, and what was made since then is looked up"
+        f"the state of stack {stack} was damaged, as by a full disk: the copy of {made:%Y-%m-%d %H:%M:%S} "
+        "replaces it; objects created since then are looked up"
     )
 
 
 def keep(stack: str) -> None:
-    """Copy the state before Pulumi works on it. Raises SetupError where there is no room: nothing was changed."""
+    """Copy the state before Pulumi works on it. Raises SetupError, with nothing changed, if the disk is full."""
     if text := read(stack):
         _write(stack, _copy(stack), text)
 
 
 def _source(stack: str) -> Path | None:
-    """The file itself, or its latest whole copy; None and SetupError as `read` has them."""
+    """The file itself, or its latest whole copy; None and SetupError as for `read`."""
     if not file(stack).exists():
         return None
     if source := next(_whole(stack), None):
         return source
     raise SetupError(
-        f"the state of stack {stack} is torn, and so are its copies: {file(stack)}",
-        f"remove that file; {LOST_STATE} says how the stack's objects are taken over",
+        f"the state of stack {stack} is damaged, and so are its copies: {file(stack)}",
+        f"remove that file; {LOST_STATE} says how to take over the stack's objects",
     )
 
 
@@ -72,8 +72,8 @@ def _copy(stack: str) -> Path:
 
 
 def _whole(stack: str) -> Iterator[Path]:
-    """The file itself where it is whole, then whole copies, the latest first."""
-    backup = file(stack).with_name(f"{file(stack).name}.bak")  # of the update before the last
+    """The file itself if it is whole, then whole copies, the latest first."""
+    backup = file(stack).with_name(f"{file(stack).name}.bak")  # from the update before the last
     copies = [path for path in (backup, _copy(stack)) if path.exists()]
     for path in (file(stack), *sorted(copies, key=lambda path: path.stat().st_mtime, reverse=True)):
         try:
@@ -90,5 +90,5 @@ def _write(stack: str, target: Path, text: str) -> None:
     except OSError as error:
         raise SetupError(
             f"no room to keep the state of stack {stack}: {os.strerror(error.errno or 0)}: {target}",
-            f"{DISK_FULL} says what may go; nothing was changed",
+            f"{DISK_FULL} says what you may delete; nothing was changed",
         ) from None

@@ -1,4 +1,4 @@
-"""`make status`: how the stack is, from engine to job. It changes nothing, sets nothing up and asks no Pulumi."""
+"""`make status`: the health of the stack, from engine to job. It changes nothing, and does not run Pulumi."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ if TYPE_CHECKING:
 KINDS = "namespaces,persistentvolumes,persistentvolumeclaims,deployments,jobs.batch"
 JOBS = "pytorchjobs.kubeflow.org"
 TRAINJOBS, TRAINJOB = "trainjobs.trainer.kubeflow.org", "TrainJob"
-# What of them a user with rights in one namespace may list there.
-OF_A_TENANT = "persistentvolumeclaims"
+# The kinds among them that a user with rights in one namespace may list there.
+TENANT_KINDS = "persistentvolumeclaims"
 CLAIM = "PersistentVolumeClaim"
 LISTED = ("Namespace", "PersistentVolume", CLAIM, "Deployment", "Job", "PyTorchJob", TRAINJOB)
 """What KINDS, JOBS and TRAINJOBS are called in a manifest."""
 OPERATOR = "training-operator"
 NOT_SET_UP = (
-    "not asked: the Python packages are not those that this clone names; `make fetch` and `make up` get them"
+    "not asked: the Python packages are missing or out of date; `make fetch` or `make up` installs them"
 )
 
 
 class Health(IntEnum):
-    """As exit statuses."""
+    """The values are exit statuses."""
 
     HEALTHY = 0
     NOT = 1
@@ -96,7 +96,7 @@ RUNBOOKS = {
     Part.EVENT: "docs/runbooks/stuck-job.md",
     Part.OWNER: "docs/runbooks/lost-state.md",
 }
-"""What to open where a part is not healthy, or cannot be told to be."""
+"""The page to open if a part is not healthy, or its health is unknown."""
 
 
 @dataclass(frozen=True)
@@ -104,9 +104,9 @@ class Finding:
     """One line of the answer.
 
     Parameters:
-        what: the part that it is about.
-        said: in words.
-        about: the live object that was judged; None where it was none.
+        what: the part.
+        said: the finding in words.
+        about: the live object that was judged; None if there is none.
     """
 
     what: Part
@@ -116,12 +116,12 @@ class Finding:
 
     @property
     def runbook(self) -> str | None:
-        """The page to open; None for what is healthy."""
+        """The page to open; None for a healthy part."""
         return None if self.health is Health.HEALTHY else RUNBOOKS[self.what]
 
 
 def status(stack: str, as_json: bool = False) -> int:
-    """Print a line for each part, or JSON; 0 where all are healthy, 1 where one is not, 2 where one cannot be told."""
+    """Print a line for each part, or JSON; 0 if all are healthy, 1 if one is not, 2 if one is unknown."""
     findings = look_at(stack)
     health = overall(findings)
     if as_json:
@@ -165,7 +165,7 @@ def overall(findings: Iterable[Judged]) -> Health:
 
 
 def inspect_stack(stack: str) -> list[Finding]:
-    """Engine, cluster, operator, volume, jobs, space, drift, events, owner: each where those before it can be asked."""
+    """Check engine, cluster, operator, volume, jobs, space, drift, events, owner; stop at a part that others need."""
     try:
         variables = environment.for_stack(environment.load() or {}, stack)
         cluster, access = environment.cluster(stack), environment.access(stack)
@@ -191,7 +191,7 @@ def inspect_stack(stack: str) -> list[Finding]:
     except SetupError as error:
         return [*findings, Finding(Part.OBJECTS, Health.UNKNOWN, str(error))]
     if namespace is None or claim is None:
-        wrong = "the stack file gives no name of the claim: `make up` says what is wrong there"
+        wrong = "the stack file names no claim: `make up` says what is wrong there"
         findings.append(Finding(Part.CLAIM, Health.UNKNOWN, wrong))
     elif claim not in (each["metadata"]["name"] for each in objects if each["kind"] == CLAIM):
         findings += _claim_by_name(variables, access, namespace, claim)
@@ -222,7 +222,7 @@ def _events(
 def _drift(
     variables: Mapping[str, str], access: state.Access, stack: str, objects: list[dict[str, Any]]
 ) -> list[Finding]:
-    """What waits in the stack file is no fault of the stack; what somebody has changed or deleted is one."""
+    """A key that waits in the stack file is healthy. An object that somebody has changed or deleted is not."""
 
     def waiting() -> dict[Health, list[str]]:
         return {Health.HEALTHY: quick_drift.of_file(stack)}
@@ -254,7 +254,7 @@ def _nodes(cluster: str) -> Finding:
         return Finding(Part.CLUSTER, Health.UNKNOWN, f"{cluster}: no engine to ask")
     nodes = leftovers.nodes(found, cluster)
     if not nodes:
-        return Finding(Part.CLUSTER, Health.NOT, f"{cluster} is not there: `make up` makes it")
+        return Finding(Part.CLUSTER, Health.NOT, f"{cluster} does not exist: `make up` creates it")
     states = found.output("inspect", "--format", "{{.State.Status}}", *nodes).split()
     running = all(each == "running" for each in states)
     said = f"{cluster}: {', '.join(states)}" + ("" if running else ": `make up` starts it")
@@ -264,7 +264,7 @@ def _nodes(cluster: str) -> Finding:
 def _objects(
     variables: Mapping[str, str], access: state.Access, stack: str, namespace: str | None
 ) -> list[dict[str, Any]]:
-    """The objects with this stack's name in their mark; in `namespace`, where this user may not ask for more.
+    """The objects with this stack's name in their mark; only in `namespace` if this user may not list others.
 
     Raises SetupError.
     """
@@ -272,13 +272,13 @@ def _objects(
     options = ("--selector", f"{labels.STACK}={stack}", "--show-managed-fields", "--output", "json")
     told = environment.cluster_access(stack)
     other = JOBS if told and told.wants_trainer else TRAINJOBS
-    for kinds, of_a_tenant in ((KINDS, OF_A_TENANT), (JOBS, JOBS), (TRAINJOBS, TRAINJOBS)):
+    for kinds, tenant_kinds in ((KINDS, TENANT_KINDS), (JOBS, JOBS), (TRAINJOBS, TRAINJOBS)):
         done = live_objects.kubectl(variables, access, "get", kinds, "--all-namespaces", *options)
         if namespace and api_server.FORBIDDEN in done.stderr:
             place = ("--namespace", namespace)
-            done = live_objects.kubectl(variables, access, "get", of_a_tenant, *place, *options)
+            done = live_objects.kubectl(variables, access, "get", tenant_kinds, *place, *options)
             if kinds == other and api_server.FORBIDDEN in done.stderr:
-                continue  # whoever has no rights to them has made none
+                continue  # a user without rights to them has created none
         if done.returncode and live_objects.NO_SUCH_KIND not in done.stderr:
             raise SetupError(f"cannot list {kinds}: {done.stderr.strip()}")
         found += json.loads(done.stdout)["items"] if done.stdout.strip() else []
@@ -290,7 +290,7 @@ def _claim_by_name(
 ) -> list[Finding]:
     """A claim without this stack's label: somebody else made it (storage.kind claim), or it is missing."""
     options = ("--namespace", namespace, "--ignore-not-found", "--output", "json")
-    done = live_objects.kubectl(variables, access, "get", OF_A_TENANT, name, *options)
+    done = live_objects.kubectl(variables, access, "get", TENANT_KINDS, name, *options)
     if done.returncode:
         return [Finding(Part.CLAIM, Health.UNKNOWN, done.stderr.strip())]
     if not done.stdout.strip():
@@ -308,10 +308,10 @@ def inspect_objects(
     """Operator, volumes and claims, jobs, and the mark last, from the stack's live objects.
 
     Parameters:
-        waiting: name of the claim that may be Pending, as no pod uses it yet; None for none.
-        owner: the id in the stack's state; None where it has none, or was not asked.
-        not_asked: why the state was not asked; empty where it was.
-        finished: what state.finished returns; None where jobs may have left, and nobody can tell.
+        waiting: name of the claim that may be Pending because no pod uses it yet; None if no claim may.
+        owner: the id in the stack's state; None if the state has none, or was not read.
+        not_asked: why the state was not read; empty if it was.
+        finished: what state.finished returns; None if jobs may have been deleted, and nobody can tell.
     """
 
     def bound_or_waiting(claim: dict[str, Any]) -> tuple[bool, str]:
@@ -332,19 +332,19 @@ def inspect_objects(
     ]
     findings += [
         Finding(
-            Part.OWNER, Health.NOT, f"{adoption.title(each)} has this stack's labels, and is somebody's copy"
+            Part.OWNER, Health.NOT, f"{adoption.title(each)} has this stack's labels, but is somebody's copy"
         )
         for each in copies
     ]
     there = {adoption.title(each) for each in objects}
     left = {title: each["run"] for title, each in (finished or {}).items() if title not in there}
     findings += [
-        Finding(Part.JOB, Health.HEALTHY, f"{title} has finished and left; its run is {run}")
+        Finding(Part.JOB, Health.HEALTHY, f"{title} has finished and was deleted; its run is {run}")
         for title, run in sorted(left.items())
     ]
     if not (left or by_kind.keys() & {"PyTorchJob", TRAINJOB}):
         health = Health.UNKNOWN if finished is None else Health.NOT
-        why = f"a finished one leaves; {not_asked}" if finished is None else "`make up`"
+        why = f"a finished job is deleted; {not_asked}" if finished is None else "`make up`"
         findings.append(Finding(Part.JOB, health, f"no job with this stack's mark: {why}"))
     return [*findings, _owner(objects, owner, not_asked)]
 
@@ -372,15 +372,15 @@ def _bound(volume: dict[str, Any]) -> tuple[bool, str]:
 
 
 def _job(job: dict[str, Any]) -> tuple[bool, str]:
-    said = next(reversed(job_conditions(job)), "without a condition yet")
-    # A TrainJob has none before its end or a suspension.
+    said = next(reversed(job_conditions(job)), "no condition yet")
+    # A TrainJob has no condition before its end or a suspension.
     fine = said in ("Succeeded", "Running", "Created", "Restarting", "Suspended")
     fine = fine or (job["kind"] == TRAINJOB and said != "Failed")
     return fine, ", ".join(filter(None, [said, agreed.progress(job)]))
 
 
 def job_conditions(job: dict[str, Any]) -> list[str]:
-    """The conditions that hold, the last one last, in a PyTorchJob's words."""
+    """The conditions that are true, the latest last, in a PyTorchJob's words."""
     held = [str(each["type"]) for each in agreed.conditions(job)]
     if not held and any(each.get("active") for each in (job.get("status") or {}).get("jobsStatus") or []):
         return ["Running"]
@@ -388,7 +388,7 @@ def job_conditions(job: dict[str, Any]) -> list[str]:
 
 
 def _finished(stack: str, told: ClusterAccess | None) -> Mapping[str, Mapping[str, Any]] | None:
-    """What state.finished returns; None where jobs may have left, and the state is not asked."""
+    """What state.finished returns; None if jobs may have been deleted, and the state is not read."""
     if user_backend.backend():
         return None if told and told.jobs_leave else {}
     try:
@@ -398,9 +398,9 @@ def _finished(stack: str, told: ClusterAccess | None) -> Mapping[str, Mapping[st
 
 
 def _owner_in_state(stack: str) -> tuple[str | None, str]:
-    """The stack's id, as our own backend has it, or why nobody could ask for it.
+    """The stack's id in our own backend, or why it cannot be read.
 
-    A stack that was refused before its first object has an id, too.
+    A stack that was refused before its first object also has an id.
     """
     if user_backend.backend():
         return None, "it is in the state, and your own backend is not asked: `pulumi stack export` shows it"

@@ -1,4 +1,4 @@
-"""How long `make up` will take: from what is missing here, and from the times of the last one."""
+"""Estimates how long `make up` takes, from what is missing here and from the times of the last `make up`."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from toolchain.steps import phase_times
 from toolchain.tools import build, installed, venv
 
 FILE = LOCAL / "times.json"
-# Rough seconds on two cores with empty caches, used until this clone has times of its own. Their sum is the middle of
-# the cold starts in docs/internals/measurements.csv, 12 to 18 minutes, minus what the compiler saves since then.
+# Rough seconds on two cores with empty caches, used until this clone has its own times. Their sum is the middle of the
+# cold starts in docs/internals/measurements.csv, 12 to 18 minutes, minus later savings in compile time.
 BUILD_S = {
     "kubernetes": 300,
     "kubectl": 60,
@@ -29,22 +29,22 @@ BUILD_S = {
     "kind": 10,
 }
 BESIDE_S, NODE_IMAGE_S = 150, 30
-"""Images and packages are made while the tools compile, however fast that is; the node image needs the tools."""
+"""Images and packages are made while the tools compile, and take at least BESIDE_S. The node image needs the tools."""
 
 PULLS_S, PACKAGES_S, STACK_S = 90, 60, 90
 CORES = 2
 
 
 def missing_builds(nodes: bool) -> list[str]:
-    """What this machine lacks and has to build: tools, and programs of images that cannot be pulled.
+    """What this machine has to build: tools, and programs of images that cannot be pulled.
 
     Parameters:
-        nodes: whether the cluster's nodes are ours to make.
+        nodes: whether we create the cluster's nodes.
     """
     pulled = cluster_images.published(engine.find(), nodes)
     names = installed.missing(installed.choose(), nodes)
     names -= {"kubectl"} if pulled and processes.is_linux() else set()
-    # With nodes of ours all of Kubernetes is built, and its kubectl with it.
+    # With our own nodes, all of Kubernetes is built, including kubectl.
     wanted = [installed.MODULES[name] if nodes and not pulled else name for name in names]
     if not pulled and not cluster_images.all_built(nodes):
         wanted += [name for name in cluster_images.built(nodes) if not build.built(name)]
@@ -52,18 +52,18 @@ def missing_builds(nodes: bool) -> list[str]:
 
 
 def will_pull(nodes: bool) -> bool:
-    """Whether the published node image is used, and the engine does not hold it yet."""
+    """Whether the published node image is used and the engine does not have it yet."""
     answering = engine.find()
     is_here = answering is not None and cluster_images.has_published(answering)
     return nodes and not is_here and cluster_images.published(answering, nodes)
 
 
 def estimate(stack: str) -> str:
-    """One sentence for the beginning; empty where nothing is known."""
+    """The estimate that `make up` prints first; empty if nothing is known."""
     nodes = setup.makes_nodes(stack)
     builds, pulls = missing_builds(nodes), will_pull(nodes)
     if builds or pulls or not venv.is_complete():
-        # Until the packages are there, nothing can tell which kind of cluster the stack has.
+        # Without the packages, the kind of the stack's cluster is unknown.
         fewer = missing_builds(nodes=False) if environment.cluster_kind(stack) is None else builds
         return cold_start(builds, not venv.is_complete(), fewer, pulls=pulls)
     total = _kept().get(f"make up {stack}")
@@ -77,31 +77,31 @@ def cold_start(
     cores: int | None = None,
     pulls: bool = False,
 ) -> str:
-    """Why a start takes long, about how long, and how to make it short.
+    """Why a start takes long, about how long, and how to shorten it.
 
     Parameters:
         builds: tools that have to be built.
-        packages: whether the Python packages are missing, too.
-        fewer: tools that have to be built if the stack's cluster turns out to be there already.
-        cores: of this machine, unless given.
+        packages: whether the Python packages are missing.
+        fewer: tools that have to be built if the stack's cluster already exists.
+        cores: number of cores; None for this machine's.
         pulls: whether images are pulled.
     """
     names, few = list(builds), None if fewer is None else list(fewer)
-    parts = [f"makes {', '.join(names)} from source" + (", then the images" if _makes_images(names) else "")]
+    parts = [f"builds {', '.join(names)} from source" + (", then the images" if _makes_images(names) else "")]
     parts = parts if names else []
     parts += ["pulls images"] if pulls else []
-    parts += ["gets the Python packages"] if packages else []
+    parts += ["downloads the Python packages"] if packages else []
     what = ", and ".join(parts)
     seconds = _seconds(names, packages, cores, pulls)
-    lines = [f"   this start takes about {_about(seconds)}: it {what}; the next ones do not"]
+    lines = [f"   this start takes about {_about(seconds)}: it {what}; later starts do not"]
     if few is not None and few != names:
         seconds = _seconds(few, packages, cores, pulls)
         lines.append(
-            f"   or about {_about(seconds)}, if the cluster is there already: of the tools {', '.join(few) or 'none'}"
+            f"   or about {_about(seconds)} if the cluster exists: it then builds {', '.join(few) or 'no tool'}"
         )
     if names:
         lines.append(
-            f"   shorter: a copy of {cache()} from another machine, or pulumi, kind and kubectl on PATH"
+            f"   to shorten it: copy {cache()} from another machine, or put pulumi, kind and kubectl on PATH"
         )
     return "\n".join(lines)
 
@@ -118,14 +118,14 @@ def _seconds(builds: Sequence[str], packages: bool, cores: int | None, pulls: bo
 
 
 def last_times() -> Mapping[str, float]:
-    """Phase -> its seconds in the last `make up` that came to its end."""
+    """Phase -> its seconds in the last successful `make up`."""
     return {name: float(seconds) for name, seconds in _kept().items()}
 
 
 def keep(stack: str, seconds: float) -> None:
-    """Keep this run's times, `seconds` in all, for the next one. A disk that is full is no reason to fail now.
+    """Save this run's times, `seconds` in all, for the next run. A full disk does not make it fail.
 
-    A start that has built tools says nothing of the whole: the next one does not build them again.
+    The total of a start that has built tools is not saved: the next start does not build them again.
     """
     times = dict(phase_times())
     whole = {} if any(name.startswith(build.STEP) for name in times) else {f"make up {stack}": seconds}

@@ -1,8 +1,8 @@
-"""`make up TRACE=FILE`: where the time goes, as a file that a browser's trace viewer opens.
+"""`make up TRACE=FILE`: writes where the time goes, as a file for a browser's trace viewer.
 
 The format is the Trace Event Format, the JSON that Perfetto and Chrome's own viewer read: an object with
-`traceEvents`, of which each complete event (`ph` X) has a begin `ts` and a length `dur` in microseconds, on the line
-`tid` of the group `pid`; `M` events name groups and lines.
+`traceEvents`. Each complete event (`ph` X) has a begin `ts` and a length `dur` in microseconds, on the line `tid` of
+the group `pid`. `M` events name groups and lines.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ MICROSECONDS = 1e6
 
 @dataclass(frozen=True)
 class Span:
-    """What lasted from `begin` to `end`, in seconds of one clock.
+    """Something that lasted from `begin` to `end`, in seconds of one clock.
 
-    `line`: the line of its own in its group; empty for one of those that spans share which do not overlap.
+    `line`: the name of its own line in its group; empty for a line that it shares with spans that do not overlap.
     """
 
     group: str
@@ -40,7 +40,7 @@ class Span:
 
 
 class Recorder:
-    """Takes every event that a live view would draw, and keeps what lasted how long.
+    """Takes every event that a live view would draw, and records the time of each.
 
     Parameters:
         now: the clock, in seconds.
@@ -50,23 +50,23 @@ class Recorder:
         self.now = now
         self.began = now()
         self.spans: list[Span] = []
-        # By group, and what tells them apart there: line, name, and when it began.
+        # (group, key in the group) -> line, name, begin.
         self.open: dict[tuple[str, str], tuple[str, str, float]] = {}
 
     def take(self, event: Event) -> None:
-        """Read one event; kinds that last no time are passed over."""
+        """Read one event; kinds without a duration are skipped."""
         reader = getattr(self, f"_{event['is']}", None)
         if reader:
             reader(event)
 
     def finished(self) -> list[Span]:
-        """All spans; what has not ended is taken to end now."""
+        """All spans; an open span ends now."""
         for group, key in list(self.open):
             self._end(group, key)
         return sorted(self.spans, key=lambda span: (GROUPS.index(span.group), span.begin))
 
     def _began(self, event: Event) -> None:
-        # A view that starts later is told again of what runs.
+        # Running phases are sent again when a view starts later.
         if (PHASES, event["phase"]) not in self.open:
             self._begin(PHASES, event["phase"], "", event["phase"])
 
@@ -95,7 +95,7 @@ class Recorder:
         self._end(JOBS, f"{event['job']}, epochs", accuracy=event["accuracy"], loss=event["loss"])
 
     def _turn(self, line: str, state: str) -> None:
-        """From now on it is in `state`, until it is in another one."""
+        """The span of `state` on this line begins, and that of another state ends."""
         before = self.open.get((JOBS, line))
         if before is None or before[1] != state:
             self._end(JOBS, line)
@@ -130,7 +130,7 @@ def _complete(span: Span, pid: int, tid: int, origin: float) -> dict[str, Any]:
 
 
 def _lines(spans: list[Span]) -> Iterator[tuple[str, list[Span]]]:
-    """The spans of a group by line; a viewer draws those of one line wrongly that overlap without being nested."""
+    """The spans of a group by line. A viewer draws spans of one line wrongly if they overlap without nesting."""
     for name in dict.fromkeys(span.line for span in spans if span.line):
         yield name, [span for span in spans if span.line == name]
     shared: list[list[Span]] = []
@@ -144,7 +144,7 @@ def _lines(spans: list[Span]) -> Iterator[tuple[str, list[Span]]]:
 
 @contextmanager
 def recorded(file: Path | None) -> Iterator[None]:
-    """Write into `file`, if any, where the time of this block goes, also where it fails. Raises SetupError."""
+    """Write into `file`, if any, where the time of this block goes, also if it fails. Raises SetupError."""
     if file is None:
         yield
         return
@@ -159,5 +159,5 @@ def recorded(file: Path | None) -> Iterator[None]:
         try:
             write_whole(file, json.dumps(trace_events(recorder.finished(), recorder.began)))
             say(f"trace: {file}, for Perfetto or chrome://tracing")
-        except OSError as error:  # the work itself ended as it did
+        except OSError as error:  # it does not change the result of the block
             say(f"no trace was written: {error}")

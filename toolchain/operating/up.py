@@ -1,4 +1,4 @@
-"""`make up` and `make down`: set-up, then Pulumi, then what the user wants to know."""
+"""`make up` and `make down`: set-up, then Pulumi, then the result for the user."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def up(stack: str, data_dir: Path | None, ensure_committed: Callable[[str], Call
 
     Parameters:
         data_dir: folder with a data set to copy first; None for none.
-        ensure_committed: called first, with the stack's name. What it returns is called when the data set is in its
-            place, and of a protected stack for each plan: files may have changed meanwhile.
+        ensure_committed: called first, with the stack's name. It returns a check that is called after the data set is
+            copied, and again for each plan of a protected stack, because files may have changed meanwhile.
     """
     stack_files.check(stack)
     user_backend.check(stack)
@@ -67,7 +67,7 @@ def up(stack: str, data_dir: Path | None, ensure_committed: Callable[[str], Call
         before = pulumi_cli.deployment(variables, stack)
         doctor.ensure_node_possible(before, stack)
         if state.objects(before):
-            with step("a first look at the volumes"):
+            with step("checking the volumes"):
                 program_calls.release_volumes(variables, stack, objects_left.titles(before))
         finished = state.finished(before)
         program_calls.remove_finished(variables, stack, [*finished.values()])
@@ -76,12 +76,12 @@ def up(stack: str, data_dir: Path | None, ensure_committed: Callable[[str], Call
         try:
             _update(variables, stack, before, ensure_reviewed)
         except SetupError:
-            with suppress(SetupError):  # that the state cannot be read, either, is no news
+            with suppress(SetupError):  # the first error matters more than an unreadable state
                 report_timeline.complete(_runs(pulumi_cli.deployment(variables, stack), stack))
             raise
         after = pulumi_cli.deployment(variables, stack)
         found = state.outputs(after)
-        with step("a last look at cluster and model"):
+        with step("checking cluster and model"):
             program_calls.inspect(variables, stack, found)
         runs = _runs(after, stack)
         provenance.keep(runs, sources, found.get("imageDigest"))
@@ -96,36 +96,36 @@ def up(stack: str, data_dir: Path | None, ensure_committed: Callable[[str], Call
 
 
 def _runs(deployment: state.Deployment, stack: str) -> list[Path]:
-    """The folders of the runs that the stack's jobs make."""
+    """The folders of the runs of the stack's jobs."""
     return [MODELS / stack / "runs" / name for name in state.runs(deployment)]
 
 
 def update_again(stack: str, ensure_reviewed: Callable[[], None]) -> state.Deployment:
-    """`pulumi up` of a stack that this process has brought up; its state then.
+    """Run `pulumi up` on a stack that this process has brought up; returns its state afterwards.
 
-    Raises SetupError, also where somebody has taken the stack down meanwhile.
+    Raises SetupError, also if somebody has taken the stack down meanwhile.
 
     Parameters:
-        ensure_reviewed: as `up` gets it from ensure_committed.
+        ensure_reviewed: the check that ensure_committed returns to `up`.
     """
     variables = environment.for_stack(environment.load() or {}, stack)
     with setup.project_lock():
         before = pulumi_cli.deployment(variables, stack)
         if not state.has_resources(before):
-            raise SetupError(f"stack {stack} was taken down meanwhile", "the same command goes on")
+            raise SetupError(f"stack {stack} was taken down meanwhile", "run the same command to continue")
         _update(variables, stack, before, ensure_reviewed)
         return pulumi_cli.deployment(variables, stack)
 
 
 def took(seconds: float, times: Sequence[tuple[str, float]]) -> str:
-    """One line on the whole and the phases that make it long: each phase has had a line of its own."""
+    """One line with the total time and the longest phases. Each phase has already had its own line."""
     worth = [each for each in longest(times) if each[1] >= LEAST_PART * seconds]
     phases = ", ".join(f"{name} {each:.1f} s" for name, each in worth)
     return f"took {seconds:.1f} s{f', longest: {phases}' if phases else ''}"
 
 
 def longest(times: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
-    """The phases that took longest, in their order: after a cold start there are many."""
+    """The longest phases, in their order. A cold start has many phases."""
     least = sorted((seconds for _, seconds in times), reverse=True)[:MOST_TIMES][-1:]
     return [(name, seconds) for name, seconds in times if seconds >= min(least, default=0)][:MOST_TIMES]
 
@@ -133,7 +133,7 @@ def longest(times: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
 def _update(
     variables: dict[str, str], stack: str, before: state.Deployment, ensure_reviewed: Callable[[], None]
 ) -> None:
-    """`pulumi up`, and what the program asks for between its rounds. `before`: the state as it is now."""
+    """Run `pulumi up`, and what the program asks for between its rounds. `before`: the current state."""
 
     def pulumi_up(changed: Mapping[str, str], *options: str) -> int:
         if environment.is_protected(stack):
@@ -142,9 +142,9 @@ def _update(
         with step("pulumi up"):
             return pulumi_cli.stream(changed, "up", *options, *_QUIET, "--stack", stack)
 
-    with update.trying_again(variables, before) as (variable, remove_failed_jobs):
+    with update.retrying_failed_jobs(variables, before) as (variable, remove_failed_jobs):
 
-        def mended() -> bool:
+        def repaired() -> bool:
             return (
                 _forget_left_behind(variables, stack)
                 or _wait_for_api(variables, stack)
@@ -152,14 +152,14 @@ def _update(
                 or remove_failed_jobs()
             )
 
-        update.update({**variables, **variable}, stack, pulumi_up, mended)
+        update.update({**variables, **variable}, stack, pulumi_up, repaired)
 
 
 def _wait_for_api(variables: dict[str, str], stack: str) -> bool:
-    """Wait for the API server where it is away; whether it answers now, and did not before.
+    """Wait for the API server if it does not answer; returns whether it answers now, and did not before.
 
-    Pulumi's own plugin gives up at the first failure. A user whom the server refuses its health has nothing to wait
-    for. Raises SetupError.
+    Pulumi's own plugin gives up at the first failure. If the server refuses this user its health, there is nothing to
+    wait for. Raises SetupError.
     """
     access = state.access(pulumi_cli.deployment(variables, stack))
     if access is None or api_server.problem(variables, access) is None:
@@ -169,16 +169,16 @@ def _wait_for_api(variables: dict[str, str], stack: str) -> bool:
 
 
 def _forget_left_behind(variables: dict[str, str], stack: str) -> bool:
-    """Take objects of a replaced cluster out of the state; whether there were any."""
+    """Remove objects of a replaced cluster from the state; returns whether there were any."""
     if not state.left_behind(pulumi_cli.deployment(variables, stack)):
         return False
-    with step("taking the objects of the replaced cluster out of the state"):
+    with step("removing the objects of the replaced cluster from the state"):
         pulumi_cli.edit_state(variables, stack, state.forget_left_behind)
     return True
 
 
 def down(stack: str, ensure_clean: Callable[[str], None]) -> None:
-    """Destroy `stack`; the model stays. Stops the engine that we started when nothing else uses it.
+    """Destroy `stack`; its models stay. Stop the engine that we started, if nothing else uses it.
 
     Parameters:
         ensure_clean: called first, with the stack's name, and again before the destruction.
@@ -188,10 +188,10 @@ def down(stack: str, ensure_clean: Callable[[str], None]) -> None:
     with setup.project_lock():
         ensure_clean(stack)
         if leftovers.begun():
-            venv.ensure()  # the program's models tell whether one of them is this stack's
+            venv.ensure()  # the program's models say whether one of these clusters is this stack's
         cluster = environment.cluster(stack)
         half_made = cluster is not None and leftovers.marker(cluster).exists()
-        # A backend of the user's can be asked only when Pulumi is there.
+        # The user's own backend can be read only when Pulumi is installed.
         ours = user_backend.backend() is None
         if ours and not state.has_resources(state.deployment(stack)) and not half_made:
             engine.stop()
@@ -210,9 +210,9 @@ def down(stack: str, ensure_clean: Callable[[str], None]) -> None:
 def _destroy(
     variables: dict[str, str], deployment: dict[str, Any], stack: str, ensure_clean: Callable[[str], None]
 ) -> None:
-    """Take the stack down. A cluster of its own may go as a whole, with all that is in it: nobody needs its API server.
+    """Destroy the stack. Its own cluster may be deleted as a whole, without asking its API server.
 
-    Elsewhere the refresh comes first: what cannot be looked at refuses it before the state is edited.
+    In another cluster, the refresh comes first: if an object cannot be read, it fails before the state is edited.
     """
     open_records = state.unfollowed(deployment, stack)
     if state.own_cluster(deployment):
@@ -236,16 +236,16 @@ def _destroy(
 
 
 def _retain_shared(variables: dict[str, str], stack: str) -> list[str]:
-    """Have the destruction leave what others use, too; lines that say what that is, and for whom."""
+    """Mark objects that others use, so that they stay; returns lines that name them and their users."""
     deployment = pulumi_cli.deployment(variables, stack)
-    with step("who else uses what the stack has made"):
+    with step("looking for others who use the stack's objects"):
         users = program_calls.dependents(variables, stack, objects_left.titles(deployment))
         pulumi_cli.edit_state(variables, stack, lambda held: objects_left.retain(held, users))
     return objects_left.left(deployment, users)
 
 
 def prepare_stack(stack: str) -> dict[str, str]:
-    """Set up machine and backend, make sure of the cluster, clear what a killed run left; returns the variables."""
+    """Set up machine and backend, check the cluster, repair what a killed run left; returns the variables."""
     return _prepared(stack, builds_image=True)
 
 
@@ -256,9 +256,9 @@ def _prepared(stack: str, *, builds_image: bool = False) -> dict[str, str]:
     program_calls.repair_cluster(variables, stack)
     _make_sure_of_cluster(variables, stack)
     program_calls.ensure_named_cluster(variables, stack)
-    stack_locks.release(stack)  # what a living run has pending is no killed run's
+    stack_locks.release(stack)  # pending operations of a living run are not a killed run's
     if state.has_pending(pulumi_cli.deployment(variables, stack)):
-        with step("taking up what a killed run left"):
+        with step("repairing what a killed run left"):
             live = live_objects.lookup(variables, pulumi_cli.deployment(variables, stack))
             pulumi_cli.edit_state(variables, stack, lambda held: adoption.adopt_pending(held, live))
             _pulumi(variables, "refresh", "--clear-pending-creates", stack=stack)
@@ -277,21 +277,21 @@ def _set_up(stack: str, *, builds_image: bool = False) -> dict[str, str]:
 
 
 def _make_sure_of_cluster(variables: dict[str, str], stack: str) -> None:
-    """Let the next refresh see the stack's objects as they are. Raises SetupError where they cannot be asked for.
+    """Make sure that the next refresh can read the stack's objects. Raises SetupError if they cannot be read.
 
-    They leave the state where their cluster is proved gone; else the API server has to answer first.
+    If their cluster is proved gone, they are removed from the state; otherwise it waits for the API server.
     """
     deployment = pulumi_cli.deployment(variables, stack)
     if not state.objects(deployment):
         return
     engine.ensure()
     if program_calls.cluster_is_gone(variables, deployment):
-        with step("the cluster is gone: taking its objects out of the state"):
+        with step("the cluster is gone: removing its objects from the state"):
             given_up = {**variables, agreed.DELETE_UNREACHABLE: "true"}
             _pulumi(given_up, "refresh", stack=stack)
     elif (access := state.access(deployment)) and api_server.problem(variables, access):
         if not api_server.is_named(variables, access):
-            # The kubeconfig was moved, or its context renamed. The update takes over what the stack file says.
+            # The kubeconfig was moved, or its context renamed. The update uses what the stack file says.
             access = environment.access(stack) or access
         api_server.wait(variables, access)
 
@@ -302,7 +302,7 @@ def _pulumi(variables: dict[str, str], verb: str, *options: str, stack: str) -> 
 
 
 def closing_lines(found: dict[str, Any]) -> list[str]:
-    """The four lines per job that `make up` ends with; the model by its whole path on this machine."""
+    """The last four lines of `make up` for each job; the model has its whole path on this machine."""
     jobs: dict[str, dict[str, Any]] = found.get("jobs") or {str(found.get("jobName")): found}
     lines = []
     for name, job in jobs.items():

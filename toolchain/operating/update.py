@@ -1,9 +1,9 @@
-"""`pulumi up`, as often as it takes: the program stops it, with nothing touched, where `make up` has to act first.
+"""Runs `pulumi up` until it is done. The program stops it, with nothing changed, if `make up` has to act first.
 
-It writes into a file what that is: objects to put into the state, or a cluster whose objects go with it.
+The program writes the request into a file: objects to add to the state, or a cluster that is replaced with its objects.
 
-A protected stack is updated from a commit that contains the one applied last, by a plan that is shown first.
-`--save-plan` and `--plan` are experimental in Pulumi (3.260). An update that would do something else fails.
+A protected stack is updated only from a commit that contains the commit applied last, by a plan that is shown first.
+`--save-plan` and `--plan` are experimental in Pulumi (3.260). An update that differs from the plan fails.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from toolchain.paths import ROOT
 from toolchain.steps import SetupError, say, step
 
 ROUNDS = 4
-"""A lost state takes three: cluster and image, objects, the rest."""
+"""A lost state needs three rounds: cluster and image, objects, the rest."""
 
 HEAD = "git.head"
 _SHOWN = 12
@@ -36,10 +36,10 @@ PAUSE_S = 0.5
 Run = Callable[..., int]
 
 
-def update(variables: Mapping[str, str], stack: str, pulumi_up: Run, mended: Callable[[], bool]) -> None:
+def update(variables: Mapping[str, str], stack: str, pulumi_up: Run, repaired: Callable[[], bool]) -> None:
     """Run `pulumi_up(variables, *options)` until the program asks for nothing more. Raises SetupError.
 
-    `mended` is called after a failure, and says whether it could do something about it.
+    `repaired` is called after a failure, and returns whether it repaired something.
     """
     options = ["--refresh"]
     asked: dict[str, Any] = {}
@@ -54,15 +54,15 @@ def update(variables: Mapping[str, str], stack: str, pulumi_up: Run, mended: Cal
             if not asked and status == 0:
                 break
             failed, said = pulumi_output.failed_jobs(), pulumi_output.fix()
-            if status and not any(asked.values()) and not mended():
+            if status and not any(asked.values()) and not repaired():
                 fix = fix or said
                 if not failed.keys() - left_out.keys():
                     break
                 left_out |= failed
-                say(f"{_named(left_out)} failed: the others go on, but for what waits for it")
+                say(f"{_named(left_out)} failed: the others go on, except jobs that wait for it")
             else:
                 rounds += 1
-            # What Pulumi was refused is not in the state, and a refresh would not know its name.
+            # A resource that failed is not in the state, and a refresh would not know its name.
             options = _excluding(left_out) if left_out else ["--refresh"]
             if "replaced" in asked:
                 say(f"cluster {asked['replaced']} is replaced; its objects go with it")
@@ -80,9 +80,9 @@ def _named(left_out: Mapping[str, str]) -> str:
 
 
 def _excluding(left_out: Mapping[str, str]) -> list[str]:
-    """Options that leave out what has failed, and what depends on it.
+    """Options that leave out failed resources, and the resources that depend on them.
 
-    `--continue-on-error` goes on, too, but deletes what the program has not registered when it ends early.
+    `--continue-on-error` also continues, but when the program ends early, it deletes what was not registered.
     """
     return ["--exclude-dependents", *(word for urn in sorted(left_out) for word in ("--exclude", urn))]
 
@@ -92,29 +92,29 @@ def _replacing(asked: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _adopt_lost(variables: Mapping[str, str], stack: str, lost: list[dict[str, Any]]) -> None:
-    """Put the objects `lost` into the state."""
-    with step("objects of this stack that its state has lost") as running:
+    """Add the objects `lost` to the state."""
+    with step("adding objects that the state has lost") as running:
         steps = pulumi_cli.preview({**variables, agreed.ADOPTING: "yes"}, stack)
         taken = pulumi_cli.edit_state(
             variables, stack, lambda deployment: adoption.adopt_lost(deployment, steps, lost)
         )
-        running.conclude(f"{len(taken)} of {len(lost)} put into the state")
+        running.conclude(f"{len(taken)} of {len(lost)} added")
     if not taken:
-        raise SetupError("objects of this stack are in the cluster, and could not be put into its state")
+        raise SetupError("objects of this stack are in the cluster, but could not be added to its state")
 
 
-def hand_on_consents(adopt: str, replace_cluster: str) -> None:
-    """Hand on to the program, in the environment, what the user allows for this run alone.
+def pass_up_flags(adopt: str, replace_cluster: str) -> None:
+    """Tell the program, by environment variables, what the user allows for this run only.
 
-    Raises SetupError for what is no owner's id.
+    Raises SetupError if `adopt` is not an owner's id.
 
     Parameters:
         adopt: id of the owner whose objects are taken over; empty for none.
-        replace_cluster: `yes` where the cluster may be replaced.
+        replace_cluster: `yes` if the cluster may be replaced.
     """
     if adopt and not agreed.OWNER_ID.fullmatch(adopt):
         raise SetupError(
-            f"ADOPT={adopt} is no owner's id: 16 of the characters 0 to 9 and a to f",
+            f"ADOPT={adopt} is not an owner's id, which has 16 characters, 0 to 9 and a to f",
             "`make status` shows it",
         )
     for name, value in ((agreed.ADOPT, adopt), (agreed.REPLACE_CLUSTER, replace_cluster)):
@@ -123,10 +123,10 @@ def hand_on_consents(adopt: str, replace_cluster: str) -> None:
 
 
 def ensure_contained(variables: Mapping[str, str], stack: str) -> None:
-    """Raises SetupError where the commit of this clone does not contain the one that `stack` was last updated from.
+    """Raises SetupError if this clone's commit does not contain the commit of the last update of `stack`.
 
-    Two people merge, and the runner of the first comes last; or a clone has not been pulled for a week. Each is
-    reviewed and clean, and would undo the other's merge. Pulumi keeps the commit of every update in its history.
+    An older commit may be applied later: by a slow runner, or from a clone that was not pulled for a week. It is
+    reviewed and clean, but would undo a newer merge. Pulumi keeps the commit of every update in its history.
     """
     done = pulumi_cli.history(variables, stack)
     last = next((each for each in done if each["kind"] in ("update", "destroy")), None)
@@ -136,14 +136,14 @@ def ensure_contained(variables: Mapping[str, str], stack: str) -> None:
     if git.answer(ROOT, "merge-base", "--is-ancestor", applied, "HEAD") is not None:
         return
     known = git.answer(ROOT, "cat-file", "-e", f"{applied}^{{commit}}") is not None
-    text = "is no part of the commit that is checked out here" if known else "is not known in this clone"
+    text = "is not part of the commit that is checked out here" if known else "is not known in this clone"
     what = (
         f"stack {stack} is protected, and was updated on {last['startTime']} from commit {applied[:_SHOWN]}"
     )
     raise SetupError(
         f"{what}, which {text}",
-        "apply a commit that contains it: `git pull`, or in a runner a clone with its whole history; to go back, "
-        "revert on the main branch and apply that",
+        "apply a commit that contains it: `git pull`; in a runner, clone the whole history; to go back, "
+        "revert it on the main branch and apply the result",
     )
 
 
@@ -154,12 +154,12 @@ def by_plan(
     quiet: tuple[str, ...],
     ensure_reviewed: Callable[[], None],
 ) -> int:
-    """Show what an update of `stack` will do, then do that; the exit status of what has failed, else 0.
+    """Show what an update of `stack` will do, then do it; returns the exit status of the command that failed, else 0.
 
     Parameters:
-        options: of the preview and of the update alike.
-        quiet: of the update alone.
-        ensure_reviewed: called when the plan is made: files that have changed meanwhile may be in it.
+        options: for the preview and the update.
+        quiet: only for the update.
+        ensure_reviewed: called after the preview, because the plan may contain files that have changed meanwhile.
     """
     with tempfile.TemporaryDirectory(prefix="trainstack-plan-") as folder:
         plan = str(Path(folder) / "plan.json")
@@ -175,19 +175,19 @@ def by_plan(
 
 
 @contextmanager
-def trying_again(
+def retrying_failed_jobs(
     variables: Mapping[str, str], before: state.Deployment
 ) -> Iterator[tuple[dict[str, str], Callable[[], bool]]]:
-    """The variable for `pulumi up`, and a function that has jobs tried again which had failed before this `make up`.
+    """The variable for `pulumi up`, and a function that deletes jobs that failed before this `make up`.
 
-    Whoever asks once more has mended the cause: Pulumi sees nothing to change, and waits for what has failed already.
-    Plain `pulumi up` leaves such a job as it is, and so do engines that reconcile: they come by unasked.
+    A user who runs `make up` again has fixed the cause, but Pulumi sees no change and waits for the failed job. So
+    the job is deleted and created again. Plain `pulumi up` leaves such a job, and so do engines that reconcile: no
+    user asked them.
 
     Parameters:
-        before: the state before the update. A job that is not in it was made by this update: its failure is news.
+        before: the state before the update. A job that is not in it is new, and its failure is reported.
 
-    The function deletes the jobs that had failed before, and returns whether there were any. It raises SetupError
-    where one stays.
+    The function returns whether there were such jobs. It raises SetupError if one is not gone in time.
     """
     access = state.access(before)
     with tempfile.TemporaryDirectory(prefix="trainstack-failed-") as folder:
@@ -206,7 +206,7 @@ def trying_again(
 
 
 def _delete(variables: Mapping[str, str], access: state.Access, job: Mapping[str, str]) -> None:
-    """Delete a job with its pods: those of the next one have the same names."""
+    """Delete a job with its pods, because the pods of the next job have the same names."""
     title = f"{job['namespace']}/{job['name']}"
     say(f"job {title} had failed before this `make up`: it is tried again")
     place = (job["name"], "--namespace", job["namespace"], "--ignore-not-found")
@@ -217,13 +217,13 @@ def _delete(variables: Mapping[str, str], access: state.Access, job: Mapping[str
             raise SetupError(f"the failed job {title} cannot be deleted: {done.stderr.strip()}")
         return done.stdout.strip()
 
-    with step(f"taking the failed job {title} away"):
+    with step(f"deleting the failed job {title}"):
         kubectl("delete", job["kind"], *place, "--cascade=foreground", "--wait=false")
         deadline = time.monotonic() + GONE_S
         while kubectl("get", job["kind"], *place, "--output", "jsonpath={.metadata.uid}") == job["uid"]:
             if time.monotonic() > deadline:
                 raise SetupError(
-                    f"the failed job {title} was deleted, and is not gone after {GONE_S} s",
+                    f"the failed job {title} was deleted, but still exists after {GONE_S} s",
                     "look at its pods: docs/runbooks/stuck-job.md",
                 )
             time.sleep(PAUSE_S)

@@ -1,7 +1,7 @@
-"""Pulumi's backend and passphrase: whose they are, this clone's or the user's own.
+"""Which backend and passphrase Pulumi uses: this clone's or the user's own.
 
-`make env` exports this clone's. Somebody who has set PULUMI_BACKEND_URL to another address has a backend of their own.
-It stays in use, and its secrets are never encrypted with our passphrase, which `make clean` removes.
+`make env` exports this clone's. A user who sets PULUMI_BACKEND_URL to another address has their own backend. It stays
+in use, and its secrets are never encrypted with our passphrase, because `make clean` removes that.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ BACKEND = "PULUMI_BACKEND_URL"
 PHRASE = "PULUMI_CONFIG_PASSPHRASE"
 PHRASE_FILE = "PULUMI_CONFIG_PASSPHRASE_FILE"
 CLONE = "TRAINSTACK_CLONE"
-"""Names the clone whose `make env` has set a shell up: its backend and passphrase are not the user's."""
+"""Names the clone whose `make env` has set up the shell. Its backend and passphrase are not the user's own."""
 
 _FILES = "file://"
-# A service keeps secrets itself; so does what the stack file names, unless that is a passphrase again.
+# A service encrypts secrets itself. So does the provider that the stack file names, unless it is a passphrase.
 _SERVICES = ("https://", "http://")
 _PROVIDER = re.compile(r"^secretsprovider: *['\"]?(?!passphrase)\w", re.MULTILINE)
 
 
 def backend() -> str | None:
-    """URL of the user's own backend; None where this clone's is to be used."""
+    """URL of the user's own backend; None if this clone's backend is used."""
     url = os.environ.get(BACKEND)
     return _as_used(url) if url and url not in {_url(clone) for clone in _clones()} else None
 
 
 def folder() -> Path | None:
-    """Folder of the backend that is in use, this clone's or the user's; None for one that is no folder."""
+    """Folder of the backend in use, this clone's or the user's; None if that backend is not a folder."""
     url = backend()
     if url is None:
         return STATE
@@ -51,20 +51,20 @@ def in_folder(place: Path) -> str:
 
 
 def forget_backend() -> None:
-    """Go on with this clone's own backend, whatever the user's shell says."""
+    """Use this clone's own backend from now on, even if the user's shell names another one."""
     if backend():
         del os.environ[BACKEND]
 
 
 def passphrase() -> bool:
-    """Whether the user's shell has a passphrase, or the file of one, that is not a clone's."""
+    """Whether the user's shell has a passphrase, or a passphrase file, that is not a clone's."""
     file = os.environ.get(PHRASE_FILE)
     clones = {str(clone / PASSPHRASE.relative_to(ROOT)) for clone in _clones()}
     return PHRASE in os.environ or bool(file and file not in clones)
 
 
 def variables() -> dict[str, str]:
-    """What a shell has to export for the backend in use; nothing where the user's own address says all of it."""
+    """The variables that a shell needs for the backend in use; none if the user's own URL is enough."""
     url = backend()
     if url is None:
         return {BACKEND: _url(ROOT), PHRASE_FILE: str(PASSPHRASE), CLONE: str(ROOT)}
@@ -72,27 +72,27 @@ def variables() -> dict[str, str]:
 
 
 def unwanted() -> list[str]:
-    """Variables of this process that would lead Pulumi astray."""
+    """Variables of this process that would make Pulumi use the wrong passphrase."""
     if not backend():
-        return [PHRASE]  # it would win over the passphrase file
+        return [PHRASE]  # Pulumi prefers it to the passphrase file
     return [] if passphrase() else [PHRASE_FILE]
 
 
 def encrypts_with_passphrase(stack: str) -> bool:
-    """Whether what the user's own backend keeps of `stack` is encrypted with a passphrase."""
+    """Whether secrets of `stack` in the user's own backend are encrypted with a passphrase."""
     return not (backend() or "").startswith(_SERVICES) and not _PROVIDER.search(
         stack_files.file(stack).read_text()
     )
 
 
 def check(stack: str) -> None:
-    """Raise SetupError for a backend of the user's that wants a passphrase and was given none."""
+    """Raise SetupError if the user's own backend needs a passphrase and has none."""
     url = backend()
     if url and encrypts_with_passphrase(stack) and not passphrase():
         raise SetupError(
             f"{BACKEND} names a backend of your own ({url.partition(':')[0]}:…), "
             "and the shell has no passphrase for it",
-            f"export {PHRASE_FILE}=<a file that everybody on the stack has>, "
+            f"export {PHRASE_FILE}=<the file with the stack's passphrase>, "
             f"or `unset {BACKEND}` to use this clone's own",
         )
 
@@ -107,10 +107,10 @@ def _url(clone: Path) -> str:
 
 
 def _as_used(url: str) -> str:
-    """`url`, for a folder with the option that no second file is written beside each checkpoint.
+    """`url`; for a folder, with the option that writes no second file beside each checkpoint.
 
-    That file costs a tenth of an update's time. It is not written whole at once (gocloud.dev, blob/fileblob/attrs.go),
-    so another Pulumi that reads at that moment fails: "failed to load checkpoint: EOF".
+    That file costs a tenth of an update's time. It is not written atomically (gocloud.dev, blob/fileblob/attrs.go), so
+    another Pulumi that reads at that moment fails: "failed to load checkpoint: EOF".
     """
     place, _, options = url.partition("?")
     if not place.startswith(_FILES) or any(each.startswith("metadata=") for each in options.split("&")):

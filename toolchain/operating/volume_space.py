@@ -1,4 +1,4 @@
-"""How much room the models' volume has, where it is a folder of this machine."""
+"""Free space of the models' volume, if it is a folder on this machine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from toolchain.steps import SetupError
 
 ALERT = "TrainstackVolumeNearlyFull"
 NEARLY_FULL = 0.1
-"""Less than this part of the file system free is too little, here and in the alert rule of that name."""
+"""If less than this part of the file system is free, it is too little, here and in the alert rule of that name."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Space:
     """The file system that holds the volume.
 
     Parameters:
-        size, free: in bytes; free is what users other than root may still take.
+        size, free: in bytes; `free` is the space for users other than root.
     """
 
     folder: Path
@@ -38,7 +38,7 @@ class Space:
 
 
 def of(stack: str) -> Space | None:
-    """The space of the volume of `stack`; None where the volume is not on this machine, or not made yet."""
+    """The space of the volume of `stack`; None if the volume is not on this machine, or not created yet."""
     folder = records.models_folder() / stack
     try:
         if not environment.cluster(stack) or not folder.is_dir():

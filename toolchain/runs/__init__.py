@@ -1,1 +1,1 @@
-"""The runs on this machine: what was trained, with what, and how well. Reads files below models/, nothing else."""
+"""The runs on this machine: what was trained, with which configuration and result. Reads only files below models/."""

@@ -1,6 +1,6 @@
-"""`make compare A=… B=…`: where two runs differ, and a page with their curves over each other.
+"""`make compare A=… B=…`: the differences of two runs, and a page with their curves in one chart.
 
-The page has no references to anything outside it, for any browser.
+The page needs no other file, and works in any browser.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = (
 )  # LEFT: nine digits in DejaVu, a wide font
 MOST_POINTS = 400
 TICKS = 4
-"""Spaces between the numbers beside a curve, about."""
+"""About how many spaces are between the numbers beside a curve."""
 
 LEAST_SPAN = 0.01
-"""Of a curve's frame, as a part of its values: what differs by less is noise, and looks like a straight line."""
+"""The least height of a curve's frame, as a part of its values. A smaller difference is noise, and looks straight."""
 
 FEW = 20
-"""Points that get a dot each."""
+"""Curves with at most so many points get a dot for each."""
 STYLE = """
 :root { color-scheme: light dark; --page: #ffffff; --text: #1b2430; --soft: #4a5868; --rule: #8592a0;
   --line0: #1f5f9e; --line1: #a3400f }
@@ -65,12 +65,12 @@ OUTCOME = ("commit", "image", "epochs done", "accuracy", "loss", "seconds")
 
 
 def compare(one: str, other: str) -> None:
-    """Print where the two runs differ, and the path of a page with their curves over each other.
+    """Print the differences of the two runs, and the path of a page with their curves in one chart.
 
-    Raises SetupError for a name that is missing, or that no single run has.
+    Raises SetupError if a name is missing, unknown or ambiguous.
     """
     if not (one and other):
-        raise SetupError("two runs are needed", "make compare A=<run> B=<run>, as `make runs` lists them")
+        raise SetupError("name two runs", "make compare A=<run> B=<run>; `make runs` lists them")
     first, second = records.find(one), records.find(other)
     print("\n".join(differences(first, second)))
     if page := write(first, second):
@@ -78,8 +78,8 @@ def compare(one: str, other: str) -> None:
 
 
 def differences(one: Run, other: Run) -> list[str]:
-    """A table of configuration, then outcome; a sentence where there is no difference."""
-    first, second = _told(one), _told(other)
+    """A table with configuration, then result; a sentence if there is no difference."""
+    first, second = _facts(one), _facts(other)
     differing = [key for key in {**first, **second} if first.get(key) != second.get(key)]
     if not differing:
         return [f"{one.stack}/{one.name} and {other.stack}/{other.name} do not differ"]
@@ -87,8 +87,8 @@ def differences(one: Run, other: Run) -> list[str]:
     return listing.table([("", f"{one.stack}/{one.name}", f"{other.stack}/{other.name}"), *cells])
 
 
-def _told(run: Run) -> dict[str, object]:
-    """Configuration, then outcome."""
+def _facts(run: Run) -> dict[str, object]:
+    """Configuration, then result."""
     done = (run.commit or None, _image(run), run.epochs, run.accuracy, run.loss, run.seconds)
     others = {} if run.by_trainer or not run.told else {"ended": run.outcome or None, **run.results}
     return {**run.config, **dict(zip(OUTCOME, done, strict=True)), **others}
@@ -105,7 +105,7 @@ def _text(value: object) -> str:
 
 
 def write(one: Run, other: Run) -> Path | None:
-    """Write the page of the two, and say where; None where neither has told a number."""
+    """Write the page of the two runs; returns its path, None if neither has a number."""
     text = page(one, other)
     if "<svg" not in text:
         return None
@@ -116,7 +116,7 @@ def write(one: Run, other: Run) -> Path | None:
 
 
 def page(one: Run, other: Run) -> str:
-    """The page: a chart for each number that one of the two has told."""
+    """The page: a chart for each number of the two runs."""
     names = [escape(f"{run.stack}/{run.name}") for run in (one, other)]
     first, second = (
         f'<span class="name{at}">{name}</span> ({how})'
@@ -132,7 +132,7 @@ def page(one: Run, other: Run) -> str:
 
 
 def figures(runs: Sequence[Run]) -> Iterator[str]:
-    """A chart for each number that one of `runs` has told, by step, those of CURVES first."""
+    """A chart by step for each number of `runs`, first those of CURVES."""
     names = [escape(f"{run.stack}/{run.name}") for run in runs]
     told = [records.metrics(run) for run in runs]
     others = sorted({key for run in runs for key in run.results} - {key for key, _ in CURVES})
@@ -143,7 +143,7 @@ def figures(runs: Sequence[Run]) -> Iterator[str]:
 
 
 def _points(lines: Sequence[Mapping[str, Any]], key: str) -> Points:
-    """Step and value where both are numbers, thinned to what can be told apart."""
+    """(step, value) of lines where both are numbers, at most MOST_POINTS."""
     found = [
         (float(line["step"]), float(line[key]))
         for line in lines
@@ -189,7 +189,7 @@ def _chart(title: str, names: Sequence[str], lines: Sequence[Points]) -> str:
 def ticks(low: float, high: float) -> list[float]:
     """Round numbers, evenly spaced, from at most `low` to at least `high`; at least two.
 
-    They are never so near to each other that five digits could not tell them apart.
+    Five digits are always enough to distinguish them.
     """
     span = max(high - low, LEAST_SPAN * max(abs(low), abs(high))) if high > low else abs(high) or 1.0
     power = 10.0 ** math.floor(math.log10(span / TICKS))
@@ -199,7 +199,7 @@ def ticks(low: float, high: float) -> list[float]:
 
 
 def _frame(first: float, last: float, marks: Sequence[float]) -> Iterator[str]:
-    """A line for each of `marks`, and the first and the last step."""
+    """A horizontal line for each of `marks`, and the first and the last step."""
     for mark, text in zip(marks, _short(marks), strict=True):
         y = HEIGHT - BOTTOM - (mark - marks[0]) / (marks[-1] - marks[0]) * (HEIGHT - TOP - BOTTOM)
         yield f'<line x1="{LEFT}" y1="{y:.1f}" x2="{WIDTH - RIGHT}" y2="{y:.1f}"/>'
@@ -214,7 +214,7 @@ def _frame(first: float, last: float, marks: Sequence[float]) -> Iterator[str]:
 
 
 def _short(marks: Sequence[float]) -> list[str]:
-    """Whole numbers below ten millions, else as many digits as tell them apart: at most nine characters each."""
+    """Whole numbers below ten million, else as many digits as needed to distinguish them: at most nine characters."""
     for digits in (3, 4, 5):
         told = [f"{mark:.0f}" if 999.5 <= abs(mark) < 1e7 else f"{mark:.{digits}g}" for mark in marks]
         if len({*told}) == len(marks):

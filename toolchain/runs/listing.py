@@ -17,7 +17,7 @@ from toolchain.runs.records import Run
 from toolchain.steps import SetupError, say
 from toolchain.tools import venv
 
-# Value of --sort -> what goes first to last. A run without the value goes first.
+# Value of --sort -> key of the order, smallest first. A run without the value comes first.
 ORDERS: dict[str, Callable[[Run], Any]] = {
     "ended": lambda run: run.ended,
     "accuracy": lambda run: (run.accuracy is not None, run.accuracy),
@@ -40,24 +40,24 @@ HEAD = (
 )
 MODELS_HEAD = ("model", "run", "ended", "data", "network", "accuracy", "loss", "commit")
 MOST_WORDS = 28
-"""Characters of a command in a row."""
+"""The most characters of a command in a row."""
 LOOPBACK = "127.0.0.1"
 PORT = "6006"
 LOCK = ROOT / "requirements-board.lock"
 PACKAGES = LOCAL / "tensorboard"
 EVENTS = "*/runs/*/events.out.tfevents.*"
-ANOTHER = "make board PORT=0 takes a free one and shows it"
+ANOTHER = "make board PORT=0 uses a free port and shows it"
 
 
 def show(stack: str | None, order: str, as_json: bool) -> None:
-    """Print the runs of `stack`, or of all, in an order of ORDERS. Raises SetupError where `stack` is none."""
+    """Print the runs of `stack`, or of all stacks, in an order of ORDERS. Raises SetupError for an unknown stack."""
     runs = [run for run in records.all_runs() if stack in (None, run.stack)]
     runs.sort(key=ORDERS[order])
     if as_json:
         print(json.dumps([as_record(run) for run in runs], indent=2))
     elif runs:
         print("\n".join(table([HEAD, *(row(run) for run in runs)])))
-        print("* its model is the one at the top of the stack's folder")
+        print("* this run's model is at the top of the stack's folder")
     elif stack is None:
         print("no runs yet; `make up` makes one")
     else:
@@ -66,7 +66,7 @@ def show(stack: str | None, order: str, as_json: bool) -> None:
 
 
 def as_record(run: Run) -> dict[str, Any]:
-    """A run as JSON has it: seconds, shares from 0 to 1, and the time in ISO 8601."""
+    """A run for JSON: seconds, shares from 0 to 1, and the time in ISO 8601."""
     return {
         "stack": run.stack,
         "run": run.name,
@@ -101,7 +101,7 @@ def row(run: Run) -> tuple[str, ...]:
 
 
 def _trains(run: Run) -> tuple[str, str]:
-    """Data and network; of a program that is not our trainer its command, whose data nobody knows."""
+    """Data and network. For another program than our trainer, data is unknown, and network is its command."""
     command = str(run.program.get("command") or "")
     if run.by_trainer or not run.told:
         return str(run.config.get("dataset", "?")), str(run.config.get("network", "?"))
@@ -118,12 +118,12 @@ def _progress(run: Run) -> str:
 
 
 def number(value: float | None, digits: int) -> str:
-    """`value` with so many decimal digits; empty where there is none."""
+    """`value` with `digits` decimal digits; empty for None."""
     return "" if value is None else f"{value:.{digits}f}"
 
 
 def table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines with the cells of each column below each other."""
+    """Lines with aligned columns."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(cell.ljust(width) for cell, width in zip(each, widths, strict=True)).rstrip()
@@ -143,9 +143,9 @@ def show_models(as_json: bool) -> None:
 
 
 def models() -> list[tuple[Path, list[Run]]]:
-    """Each model at the top of a stack's folder, with the runs whose own model is the same file byte for byte.
+    """Each model at the top of a stack's folder, with the runs whose own model is equal byte for byte.
 
-    There may be several, as the same training gives the same model, or none: a run may have been removed.
+    There may be several runs, because the same training gives the same model, or none, because a run was removed.
     """
     current = [run for run in records.all_runs() if run.is_current]
     tops = {each for each in records.models_folder().glob("*/*.pt") if not each.name.startswith(".")}
@@ -157,7 +157,7 @@ def models() -> list[tuple[Path, list[Run]]]:
 
 
 def model_as_record(model: Path, runs: list[Run]) -> dict[str, Any]:
-    """A model as JSON has it, its runs as `make runs` has them."""
+    """A model for JSON, with its runs as in `make runs`."""
     return {
         "model": str(model),
         "stack": model.parent.name,
@@ -166,10 +166,10 @@ def model_as_record(model: Path, runs: list[Run]) -> dict[str, Any]:
 
 
 def model_row(model: Path, runs: list[Run]) -> tuple[str, ...]:
-    """The model's cells, in the order of MODELS_HEAD; of several runs the latest."""
+    """The model's cells, in the order of MODELS_HEAD, with the latest of its runs."""
     name = str(model.relative_to(records.models_folder().parent))
     if not runs:
-        return (name, "no run here has it", *[""] * (len(MODELS_HEAD) - 2))
+        return (name, "of no run here", *[""] * (len(MODELS_HEAD) - 2))
     run = runs[-1]
     return (
         name,
@@ -183,33 +183,33 @@ def model_row(model: Path, runs: list[Run]) -> tuple[str, ...]:
 
 
 def board(port: str) -> None:
-    """Become TensorBoard over the runs of all stacks, on `port`, for browsers of this machine alone.
+    """Replace this process by TensorBoard with the runs of all stacks, on `port`, only for browsers on this machine.
 
-    It reads new runs as they come and ends with Ctrl-C.
-    Raises SetupError for a port that is none or is not free.
+    It reads new runs as they appear, and ends with Ctrl-C.
+    Raises SetupError for a wrong port, or a port in use.
     """
     _ensure_free(_port(port))
     program = venv.ensure_beside(PACKAGES, LOCK) / "python"
     if not any(records.models_folder().glob(EVENTS)):
-        say("no run has written events yet: each appears here once `make up` trains it")
+        say("no run has written events yet: each run appears here when `make up` trains it")
     os.execv(program, [str(program), *_arguments(port)])
 
 
 def _arguments(port: str) -> list[str]:
-    """What TensorBoard is given. Its own reader will do for files of some kilobytes: no second process is needed."""
+    """TensorBoard's arguments. Its simple reader, without a second process, is enough for files of some kilobytes."""
     where = ["--logdir", str(records.models_folder()), "--host", LOOPBACK, "--port", port]
     return ["-m", "tensorboard.main", *where, "--load_fast", "false"]
 
 
 def _port(port: str) -> int:
-    """The port that a user has written; 0 for one that is free. Raises SetupError."""
+    """The port that the user has given; 0 for a free port. Raises SetupError."""
     if port.isascii() and port.isdigit() and int(port) <= 65535:
         return int(port)
-    raise SetupError(f"PORT={port} is no port: a number from 0 to 65535", ANOTHER)
+    raise SetupError(f"PORT={port} is not a port, which is a number from 0 to 65535", ANOTHER)
 
 
 def _ensure_free(port: int) -> None:
-    """Raise SetupError where nobody can listen on `port` of the loopback interface now."""
+    """Raise SetupError if `port` of the loopback interface is not free now."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -217,4 +217,4 @@ def _ensure_free(port: int) -> None:
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
                 raise SetupError(f"another program listens on port {port}", ANOTHER) from None
-            raise SetupError(f"port {port} cannot be listened on: {error.strerror}", ANOTHER) from None
+            raise SetupError(f"cannot listen on port {port}: {error.strerror}", ANOTHER) from None

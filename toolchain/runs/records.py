@@ -1,4 +1,4 @@
-"""A run as its folder `models/<stack>/runs/<run>` tells of it."""
+"""Reads a run from its folder `models/<stack>/runs/<run>`."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ CONFIG, METRICS, ORIGIN = "config.json", "metrics.jsonl", "origin.json"
 TRAINERS = frozenset({"dataset", "network"})
 """Keys of config.json that our trainer always writes."""
 NO_RESULT = ("at", "epoch", "step", "accuracy", "loss")
-# The trainer's other files of weights.
+# Other files of weights that the trainer writes.
 PASSING = ("checkpoint", "best")
 TRIALS = "sweep"
-"""Folder beside a stack's own runs with those of `make sweep`'s trials."""
+"""Folder beside a stack's own runs, with the runs of `make sweep`'s trials."""
 
 
 @dataclass(frozen=True)
@@ -32,20 +32,20 @@ class Run:
     """One training.
 
     Parameters:
-        stack: that it belongs to.
+        stack: its stack.
         name: of its folder, `<job>-<id>`.
         folder: where its files are.
-        config: what it was trained with, of a program that is not our trainer also command and environment; empty
-            where the folder does not tell.
+        config: its configuration; for another program than our trainer also command and environment; empty if
+            unknown.
         epochs: how many are done.
-        accuracy: share of the test images that were recognized after the last of them, 0 to 1; None before the first.
-        loss: mean of the test images' loss after it.
+        accuracy: share of the test images that it recognizes after the last epoch, 0 to 1; None before the first.
+        loss: mean loss of the test images after the last epoch.
         seconds: of training until then.
-        ended: when its files were last written to.
+        ended: when its files were last written.
         model: its own model; None while it is not finished.
-        origin: commit, whether the tree was clean, and image, as `make up` keeps them; empty where it has not.
-        told: run.json, which whoever follows a job keeps; empty where nobody has.
-        results: what a program that is not our trainer printed last, by name.
+        origin: commit, whether the tree was clean, and image, from `make up`; empty if unknown.
+        told: run.json, which the follower of the job writes; empty if nobody followed it.
+        results: the last printed numbers of a program that is not our trainer, by name.
     """
 
     stack: str
@@ -64,67 +64,67 @@ class Run:
 
     @property
     def by_trainer(self) -> bool:
-        """Whether our trainer has made it, as config.json tells."""
+        """Whether our trainer made it, according to config.json."""
         return self.config.keys() >= TRAINERS
 
     @property
     def is_finished(self) -> bool:
-        """Whether it has ended well. Our trainer writes the model last; any other program may do so at any time."""
+        """Whether it has succeeded. Our trainer writes the model last; another program may write it at any time."""
         if self.by_trainer or not self.told:
             return self.model is not None
         return self.outcome == agreed.SUCCEEDED
 
     @property
     def outcome(self) -> str:
-        """How its job has ended, as the job's conditions say; empty where it has not, or nobody has kept it."""
+        """How its job ended, from the job's conditions; empty if it has not ended, or if there is no record."""
         return str(self.told.get("outcome") or "")
 
     @property
     def program(self) -> dict[str, Any]:
-        """What its record says of its program: command, number of processes, environment; empty without a record."""
+        """Its program, from its record: command, number of processes, environment; empty without a record."""
         return _program(self.told)
 
     @property
     def image(self) -> str:
-        """Its image, as the record has it; empty without one."""
+        """Its image, from its record; empty without a record."""
         return str(_of(self.told).get("image") or "")
 
     @property
     def is_trial(self) -> bool:
-        """Whether it is a trial of a search: the stack's own model is none of these."""
+        """Whether it is a trial of a search. The stack's own model never comes from a trial."""
         return self.folder.parents[1].name == TRIALS and self.folder.parents[2].name == self.stack
 
     @property
     def top(self) -> Path:
-        """The stack's folder, which has the model of its latest run."""
+        """The stack's folder, with the model of its latest run."""
         return self.folder.parents[2 if self.is_trial else 1]
 
     @property
     def commit(self) -> str:
-        """The commit in short, with a + for a tree that was not clean; empty where none is known."""
+        """The short commit, with a + if the tree was not clean; empty if unknown."""
         commit = self.origin.get("commit")
         return f"{commit[:8]}{'' if self.origin.get('clean') else '+'}" if isinstance(commit, str) else ""
 
     @property
     def is_current(self) -> bool:
-        """Whether a model at the top of the stack's folder is this run's."""
+        """Whether the model at the top of the stack's folder is from this run."""
         if self.model is None:
             return False
         top = self.top / self.model.name
         try:
             same_size = top.is_file() and top.stat().st_size == self.model.stat().st_size
             return same_size and _same(top, self.model)
-        except FileNotFoundError:  # a run that is removed meanwhile
+        except FileNotFoundError:  # the run was removed meanwhile
             return False
 
 
 def models_folder() -> Path:
-    """Where each stack has a folder with its models and runs."""
+    """The folder that has a folder for each stack, with its models and runs."""
     return MODELS
 
 
 def all_runs() -> list[Run]:
-    """The runs of all stacks, the latest last; one that is being removed has a hidden name, and then none."""
+    """The runs of all stacks, the latest last, without runs that are being removed: these have hidden names."""
     found = []
     for folder in (*models_folder().glob("*/runs/*"), *models_folder().glob(f"*/{TRIALS}/runs/*")):
         if folder.is_dir() and not folder.name.startswith("."):
@@ -134,9 +134,9 @@ def all_runs() -> list[Run]:
 
 
 def find(name: str) -> Run:
-    """The run called `<run>` or `<stack>/<run>`; the beginning will do where no other run has it.
+    """The run called `<run>` or `<stack>/<run>`; a unique beginning of the name is enough.
 
-    Raises SetupError that names the runs in question.
+    Raises SetupError, which lists the possible runs.
     """
     there = all_runs()
     exact = [run for run in there if name in (run.name, f"{run.stack}/{run.name}")]
@@ -146,18 +146,18 @@ def find(name: str) -> Run:
     if len(found) == 1:
         return found[0]
     if not there:
-        raise SetupError(f"no run is called {name}: there is none yet", "make up")
+        raise SetupError(f"no run is called {name}: there are no runs yet", "make up")
     listed = ", ".join(f"{run.stack}/{run.name}" for run in found or there)
     if found:
         raise SetupError(
             f"several runs are called {name}: {listed}",
-            "write the whole name, with its stack, as `make runs` lists it: dev/<run>",
+            "write the whole name that `make runs` lists, with its stack: dev/<run>",
         )
-    raise SetupError(f"no run is called {name}", f"take one of those that `make runs` lists: {listed}")
+    raise SetupError(f"no run is called {name}", f"use a run that `make runs` lists: {listed}")
 
 
 def read(folder: Path) -> Run:
-    """What `folder` tells. A file that is missing or torn tells nothing. Raises FileNotFoundError if it has gone."""
+    """The run in `folder`. Missing or damaged files count as empty. Raises FileNotFoundError if `folder` is gone."""
     journal = list(_lines(folder / METRICS))
     printed = [] if journal else list(_lines(folder / agreed.PRINTED))
     results = {name: value for line in printed for name, value in line.items() if number(value) is not None}
@@ -184,7 +184,7 @@ def read(folder: Path) -> Run:
 
 
 def recorded(folder: Path) -> dict[str, Any]:
-    """The run's run.json; empty where there is none, or one that is the program's own."""
+    """The run's run.json; empty if it is missing, or if the program itself wrote it."""
     found = mapping(folder / agreed.RECORD)
     return found if agreed.is_record(found) else {}
 
@@ -195,7 +195,7 @@ def _of(told: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _program(told: Mapping[str, Any]) -> dict[str, Any]:
-    """What a run of any program was trained with, as its record tells it."""
+    """The configuration of a run of any program, from its record."""
     found = _of(told)
     if not found:
         return {}
@@ -213,7 +213,7 @@ def _seconds(told: Mapping[str, Any]) -> float | None:
 
 
 def seconds_of(text: object) -> float | None:
-    """Seconds since 1970 of a time in ISO 8601; None for what is none."""
+    """Seconds since 1970 of a time in ISO 8601; None for other values."""
     try:
         return datetime.fromisoformat(str(text)).timestamp()
     except ValueError:
@@ -226,13 +226,13 @@ def _model(folder: Path, told: Mapping[str, Any], written: Sequence[Path]) -> Pa
 
 
 def _stack(folder: Path) -> str:
-    """The name of the stack whose run is in `folder`; a stack of its own may be called as the trials' folder is."""
+    """The name of the stack whose run is in `folder`. A stack may have the same name as the folder of trials."""
     of_trial = folder.parents[1].name == TRIALS and folder.parents[2] != models_folder()
     return folder.parents[2 if of_trial else 1].name
 
 
 def _written(folder: Path) -> dict[Path, float]:
-    """When each file was last written to; one that goes meanwhile is none."""
+    """When each file was last written. A file that is deleted meanwhile is skipped."""
     found = {}
     for path in folder.iterdir():
         if path.is_file():
@@ -255,7 +255,7 @@ def _is_model(path: Path) -> bool:
 
 
 def mapping(file: Path) -> dict[str, Any]:
-    """What a JSON file tells; nothing where it is missing, torn, or no mapping."""
+    """The mapping in a JSON file; empty if it is missing, damaged, or not a mapping."""
     try:
         found = json.loads(file.read_text(errors="replace"))
     except (OSError, ValueError):
@@ -264,9 +264,9 @@ def mapping(file: Path) -> dict[str, Any]:
 
 
 def metrics(run: Run) -> list[dict[str, Any]]:
-    """The lines of the run's metrics.jsonl that can be read, else those that its program printed, in their order.
+    """The readable lines of the run's metrics.jsonl, else the lines that its program printed, in order.
 
-    A printed line without a step has that of the line before, and its place where none tells a step.
+    A printed line without a step gets the step of the line before. If no line has a step, it gets its line number.
     """
     if journal := list(_lines(run.folder / METRICS)):
         return journal
@@ -287,7 +287,7 @@ def _lines(file: Path) -> Iterator[dict[str, Any]]:
     for line in text.splitlines():
         try:
             found = json.loads(line)
-        except ValueError:  # the end that a kill tore off
+        except ValueError:  # the last line, cut off by a kill
             continue
         if isinstance(found, dict):
             yield found

@@ -1,6 +1,6 @@
 """Adds to a run's report what its program cannot know: the run's origin, and the timeline of its job and pods.
 
-`make up` keeps `origin.json` beside the run; whoever waited for the job keeps `timeline.json` there.
+`make up` writes `origin.json` beside the run. The command that waited for the job writes `timeline.json` there.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ BEFORE_SECTION, BEFORE_LINK = '<section aria-labelledby="again">', '<li><a href=
 END = "</section>\n"
 
 Entry = tuple[str, str, str]
-"""When, in RFC 3339; about what; what happened."""
+"""Time in RFC 3339; object; what happened."""
 MARK = '<meta name="generator" content="trainstack record">'
-"""In a page of ours, which may be written again; a program's own report has none, and stays."""
+"""Marks our own pages, which may be written again. A program's own report has no mark, and stays."""
 LOG_LINES = 200
-"""Lines of each replica's log on the page: its end."""
+"""How many lines from the end of each replica's log are on the page."""
 RECORD_STYLE = """
 table { border-collapse: collapse } caption { text-align: left; color: var(--soft) }
 th, td { text-align: left; vertical-align: top; padding: .2rem .8rem .2rem 0; overflow-wrap: anywhere }
@@ -36,9 +36,9 @@ main { display: block } .wide { overflow-x: auto } pre { overflow-x: auto; font-
 
 
 def complete(folders: Iterable[Path]) -> None:
-    """Give each run in `folders` its report, with origin and timeline where they are known.
+    """Complete the report of each run in `folders` with origin and timeline, if they are known.
 
-    A run whose program writes none gets one from its record. A line tells where that fails.
+    A run without a report gets one from its record. If that fails, a line says so.
     """
     for folder in folders:
         page = folder / agreed.REPORT
@@ -54,11 +54,11 @@ def complete(folders: Iterable[Path]) -> None:
         except FileNotFoundError:
             continue
         except OSError as error:
-            say(f"the report of run {folder.name} is left without origin and timeline: {error}")
+            say(f"the report of run {folder.name} gets no origin and no timeline: {error}")
 
 
 def entries(folder: Path) -> list[Entry]:
-    """What the run's timeline tells; nothing where there is none, or a broken one."""
+    """The run's timeline; empty if it is missing or damaged."""
     try:
         return [
             (str(at), str(about), str(what))
@@ -69,7 +69,7 @@ def entries(folder: Path) -> list[Entry]:
 
 
 def with_origin(page: str, origin: Mapping[str, Any]) -> str:
-    """`page` with a section on commit, tree and image; unchanged where none is known, or `page` has no place for it."""
+    """`page` with a section on commit, tree and image; unchanged if they are unknown, or `page` has no place for it."""
     if not origin:
         return page
     clean = origin.get("clean")
@@ -78,24 +78,24 @@ def with_origin(page: str, origin: Mapping[str, Any]) -> str:
         (name, str(value or "not known"))
         for name, value in (("commit", origin.get("commit")), ("tree", tree), ("image", origin.get("image")))
     ]
-    said = "As make up found them when it began this run, and as it pushed the image."
+    said = "The commit and tree when make up began this run, and the image that it pushed."
     return _with_section(page, "origin", "Where it is from", said, table("Origin", ("key", "value"), rows))
 
 
 def with_timeline(page: str, found: list[Entry]) -> str:
-    """`page` with the timeline; unchanged where none is known, or the page has no place for it."""
+    """`page` with the timeline; unchanged if it is empty, or the page has no place for it."""
     if not found:
         return page
     first = _time(found[0][0])
-    # Times of day would leave a phone no room for what happened.
+    # Times of day would be too wide for the screen of a phone.
     rows = [(clock(_time(at) - first), about, what) for at, about, what in found]
-    said = f"From {first:%Y-%m-%d %H:%M:%S} UTC on, as the API server told it to whoever waited for the job."
+    said = f"From {first:%Y-%m-%d %H:%M:%S} UTC on, as the API server told it to the command that waited for the job."
     content = table("Timeline", ("after", "about", "what"), rows)
     return _with_section(page, "timeline", "What happened to job and pods", said, content)
 
 
 def _with_section(page: str, name: str, title: str, said: str, content: str) -> str:
-    """`page` with this section before the last one, in place of an earlier one of that name."""
+    """`page` with this section before the last one. It replaces an earlier section of that name."""
     if page.count(BEFORE_SECTION) != 1 or page.count(BEFORE_LINK) != 1:
         return page
     begin, link = f'<section aria-labelledby="{name}">', f'<li><a href="#{name}">{title}</a></li>'
@@ -109,7 +109,7 @@ def _with_section(page: str, name: str, title: str, said: str, content: str) -> 
 
 
 def clock(after: timedelta) -> str:
-    """`0:07`, `1:02:03`, and of a run that goes on after days `2 d 1:02:03`."""
+    """`0:07`, `1:02:03`, and for a run of several days `2 d 1:02:03`."""
     minutes, seconds = divmod(after.seconds, 60)
     hours, minutes = divmod(minutes, 60)
     if not after.days:
@@ -122,7 +122,7 @@ def _time(text: str) -> datetime:
 
 
 def _replace(page: Path, text: str, ended: float) -> None:
-    """Write the page in one step, with the time of the one before, else that of the run's end, which it must not move.
+    """Write the page in one step, with the time of the old page, or of the run's end. That time must not change.
 
     Parameters:
         ended: when the run has ended, in seconds since 1970.
@@ -133,7 +133,7 @@ def _replace(page: Path, text: str, ended: float) -> None:
 
 
 def from_record(run: Run) -> str:
-    """The page. It has the places for origin and timeline that our trainer's report has, too."""
+    """The page, with the same places for origin and timeline as our trainer's report."""
     sections = [*_sections(run)]
     links = "".join(f'<li><a href="#{name}">{title}</a></li>' for name, title, _ in sections)
     parts = "".join(
@@ -151,7 +151,7 @@ def from_record(run: Run) -> str:
 
 
 def _sections(run: Run) -> Iterator[tuple[str, str, str]]:
-    """Id, title and content of each."""
+    """Id, title and content of each section."""
     result = [("ended", run.outcome or "not known"), ("why", str(run.told.get("message") or ""))]
     numbers = {"accuracy": run.accuracy, "loss": run.loss, **run.results, "seconds": run.seconds}
     result += [(name, f"{value:.6g}") for name, value in numbers.items() if value is not None]
@@ -164,8 +164,8 @@ def _sections(run: Run) -> Iterator[tuple[str, str, str]]:
     if logs:
         yield "logs", "Logs", "".join(logs)
     stack, name = escape(run.stack), escape(run.name)
-    use = f"<p>Its model again: <code>make use STACK={stack} RUN={name}</code></p>" if run.model else ""
-    again = f"<p>The same training once more: <code>make rerun STACK={stack}</code></p>{use}"
+    use = f"<p>Back to its model: <code>make use STACK={stack} RUN={name}</code></p>" if run.model else ""
+    again = f"<p>The same training again: <code>make rerun STACK={stack}</code></p>{use}"
     yield "again", "How to run it again", again
 
 
@@ -177,7 +177,7 @@ def _logs(run: Run) -> Iterator[str]:
 
 
 def table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """As trainer.report has its tables: the first cell of a row is its heading."""
+    """A table as in trainer.report: the first cell of a row is its heading."""
     top = "".join(f'<th scope="col">{name}</th>' for name in head)
     body = "".join(
         f'<tr><th scope="row">{escape(first)}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in rest)}</tr>'

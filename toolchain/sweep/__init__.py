@@ -1,1 +1,1 @@
-"""`make sweep`: proposes options of the training, has the stack train with them, gives up the worse ones."""
+"""`make sweep`: proposes training options, lets the stack train with them, and stops the worse trials."""

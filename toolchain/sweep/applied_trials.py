@@ -1,4 +1,4 @@
-"""The trials' jobs in the stack: the program gets them by a file, and the stack file stays as it is."""
+"""The trials' jobs in the stack: the program reads them from a file, and the stack file stays unchanged."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ LINES = 5
 
 
 class AppliedTrials:
-    """Jobs of one stack, by `make up` at first and by `pulumi up` alone then.
+    """Jobs of one stack, applied by `make up` first, then by `pulumi up` alone.
 
     Parameters:
         name: of the stack.
         asked: the search.
-        file: where the trials are written down for the program.
-        ensure_unprotected: called before anything is applied.
+        file: the file with the trials for the program.
+        ensure_unprotected: called before each change.
     """
 
     def __init__(self, name: str, asked: Search, file: Path, ensure_unprotected: Callable[[], None]) -> None:
         self.name, self.asked, self.file, self.ensure_unprotected = name, asked, file, ensure_unprotected
         self.is_up = False
-        self._known: state.Deployment | None = None  # a backend of the user's takes a second for each export
+        self._known: state.Deployment | None = None  # each export from the user's own backend takes a second
 
     def submit(self, trials: Sequence[Trial]) -> None:
-        """Have the stack hold jobs for these trials, and for no others. Raises SetupError."""
+        """Let the stack have jobs for exactly these trials. Raises SetupError."""
         self.file.parent.mkdir(parents=True, exist_ok=True)
         told = {
             "stack": self.name,
@@ -52,8 +52,8 @@ class AppliedTrials:
             self.is_up = True
 
     def bring_back(self, trials: Sequence[Trial]) -> None:
-        """As `submit`, by `make up`, which starts engine and nodes. Raises SetupError where the stack is down."""
-        with setup.project_lock():  # a `make down` that is under way ends first
+        """As `submit`, with `make up`, which starts engine and nodes. Raises SetupError if the stack is down."""
+        with setup.project_lock():  # a running `make down` ends first
             is_down = self.is_down()
         if is_down:
             raise SetupError(*TAKEN_DOWN)
@@ -61,12 +61,12 @@ class AppliedTrials:
         self.submit(trials)
 
     def is_down(self) -> bool:
-        """Whether the stack's state holds nothing."""
+        """Whether the stack's state has no resources."""
         self._known = None
         return not state.has_resources(self._state())
 
     def runs(self) -> Mapping[str, str]:
-        """Job -> its run, of the trials in the stack's state."""
+        """Job -> its run, for the trials in the stack's state."""
         found = {}
         for _, metadata in state.jobs(self._state(), "inputs"):
             name, run = str(metadata.get("name")), (metadata.get("labels") or {}).get(labels.RUN)
@@ -75,7 +75,7 @@ class AppliedTrials:
         return found
 
     def conditions(self) -> Mapping[str, str] | None:
-        """Job -> its condition; None where the API server cannot be asked."""
+        """Job -> its condition; None if the API server does not answer."""
         done = self._kubectl("get", self.asked.resource, "--output", "json")
         if done is None or done.returncode:
             return None
@@ -85,7 +85,7 @@ class AppliedTrials:
         }
 
     def last_lines(self, run: str) -> list[str]:
-        """What the pods of `run` have said last; nothing where they are gone."""
+        """The last log lines of the pods of `run`; none if the pods are gone."""
         chosen = ("--selector", f"{labels.RUN}={run}", "--tail", str(LINES), "--prefix")
         done = self._kubectl("logs", *chosen)
         return done.stdout.splitlines() if done else []
@@ -98,7 +98,7 @@ class AppliedTrials:
         return live_objects.kubectl(variables, access, *words, "--namespace", self.asked.namespace)
 
     def _state(self) -> state.Deployment:
-        """The stack's state as the last update has left it, read once."""
+        """The stack's state after the last update, read once."""
         if self._known is None:
             variables = environment.for_stack(environment.load() or {}, self.name)
             self._known = pulumi_cli.deployment(variables, self.name)

@@ -1,4 +1,4 @@
-"""The search itself: look, judge, propose, have the stack changed, wait; until no trial is left."""
+"""The search: observe, judge, propose, change the stack, wait; until no trial is left."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from toolchain.sweep import trials
 from toolchain.sweep.trials import TAKEN_DOWN, Answer, Search, Stack, Study, Trial, observe
 
 MOST_SILENT = 20
-"""So many rounds without an answer are no pause of the API server: `make up` looks what the cluster needs."""
+"""After so many rounds without an answer, it is no short pause of the API server: `make up` repairs the cluster."""
 MOST_FAILED = 3
-"""So many trials that fail before any other comes to its end are one mistake, not bad luck."""
+"""If so many trials fail before one succeeds, the cause is one mistake, not bad luck."""
 FINAL = (trials.COMPLETE, trials.PRUNED, trials.FAILED)
 
 
 def search(
     asked: Search, study: Study, stack: Stack, say: Callable[[str], None], pause: Callable[[], None]
 ) -> Answer:
-    """Run all trials; what the study says at the end.
+    """Run all trials; returns the study's last answer.
 
-    All that lasts is in the study and in the stack: a search that was killed anywhere goes on. Raises SetupError.
+    All lasting data is in the study and in the stack, so a killed search can continue. Raises SetupError.
 
     Parameters:
         say: gets a line for each trial that ends.
@@ -41,15 +41,16 @@ def search(
         failed = _failed(answer) - failed_before
         if len(failed) >= MOST_FAILED and not answer.in_state(trials.COMPLETE):
             raise SetupError(
-                f"{len(failed)} trials have failed, and none has come to its end",
-                "mend what their last lines say; the same command goes on then",
+                f"{len(failed)} trials failed, and no trial succeeded",
+                "fix what their last lines say, then run the same command to continue",
             )
         under_way = answer.in_state(trials.RUNNING)
         lost = _lost(asked, under_way, conditions, submitted)
         if missing := lost & made_again:
             raise SetupError(
-                f"the stack has made no job for {', '.join(sorted(missing))}, or somebody deletes it at once",
-                f"kubectl get {asked.resource} --namespace {asked.namespace}; the same command goes on",
+                f"the stack created no job for {', '.join(sorted(missing))}, or somebody deletes it at once",
+                f"look: kubectl get {asked.resource} --namespace {asked.namespace}; "
+                "then run the same command to continue",
             )
         if _numbers(answer) != submitted or lost:
             stack.submit(under_way)
@@ -62,14 +63,14 @@ def search(
 
 
 class _Silence:
-    """How long the cluster has not answered, and what is done about it."""
+    """Counts rounds without an answer of the cluster, and reacts."""
 
     def __init__(self, stack: Stack, say: Callable[[str], None]) -> None:
         self.stack, self.say = stack, say
         self.rounds, self.was_brought_back = 0, False
 
     def judge(self, conditions: Mapping[str, str] | None, under_way: Sequence[Trial]) -> None:
-        """Say so at first, bring the stack back then, and give up at last: raises SetupError."""
+        """Say so first, then bring the stack back, and at last raise SetupError."""
         if conditions is not None:
             self.rounds, self.was_brought_back = 0, False
             return
@@ -83,7 +84,7 @@ class _Silence:
         if self.was_brought_back:
             raise SetupError(
                 "the cluster does not report its trials, even after `make up`",
-                "`make status` shows what is wrong; the same command goes on then",
+                "`make status` shows what is wrong; fix it, then run the same command to continue",
             )
         self.say("the cluster still does not answer: the stack is brought up again")
         self.stack.bring_back(under_way)
@@ -100,7 +101,7 @@ def _look(
     *,
     proposes: bool = False,
 ) -> Answer:
-    """Observe what is under way, and tell the study; a line for each trial that has ended by that."""
+    """Observe the running trials, and tell the study; print a line for each trial that has ended."""
     runs = stack.runs()
     seen = [observe(asked, each, runs, conditions) for each in known.in_state(trials.RUNNING)]
     answer = study.exchange(seen, proposes=proposes)
@@ -115,7 +116,7 @@ def _look(
 
 
 def _failed(answer: Answer) -> set[str]:
-    """What has failed, by its options: a trial with those of another that has failed was not tried."""
+    """The options of failed trials. A trial with the options of another failed one was not tried, and counts once."""
     return {options(each) for each in answer.in_state(trials.FAILED)}
 
 
@@ -126,7 +127,7 @@ def _numbers(answer: Answer) -> set[int]:
 def _lost(
     asked: Search, under_way: Sequence[Trial], conditions: Mapping[str, str] | None, submitted: set[int]
 ) -> set[str]:
-    """Names of jobs that were submitted for running trials, and are not in the cluster."""
+    """Names of jobs that were submitted for running trials but are not in the cluster."""
     names = {f"{asked.job}{each.number}" for each in under_way if each.number in submitted}
     return set() if conditions is None else names - set(conditions)
 

@@ -1,4 +1,4 @@
-"""`make sweep`: from the stack file to the best trial, with Optuna's study in an environment of its own."""
+"""`make sweep`: from the stack file to the best trial, with Optuna's study in its own environment."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ MODULE = "infra.sweep.study"
 FILES = LOCAL / "sweep"
 PAUSE_S = 3.0
 WORDS = {trials.COMPLETE: "complete", trials.PRUNED: "given up", trials.FAILED: "failed"}
-NOTHING = "no trial has come to its end, so none is the best"
+NOTHING = "no trial succeeded, so there is no best trial"
 
 
 def sweep(stack: str) -> None:
-    """Search on `stack`, or go on with it, and print the best trial. Raises SetupError."""
+    """Start or continue the search on `stack`, and print the best trial. Raises SetupError."""
     stack_files.check(stack)
     ensure_unprotected(stack)
     asked = search(stack)
@@ -46,16 +46,16 @@ def sweep(stack: str) -> None:
 
 
 def ensure_unprotected(stack: str) -> None:
-    """Raises SetupError where `stack` is protected. It may become so while a search is on."""
+    """Raises SetupError if `stack` is protected. It may become protected during a search."""
     if environment.is_protected(stack):
         raise SetupError(
-            f"stack {stack} is protected: only what was reviewed is applied, and nobody reviews trials",
-            "search with a stack that is not, and take the best options to this one by `make promote`",
+            f"stack {stack} is protected: it applies only what was reviewed, and nobody reviews trials",
+            "search with an unprotected stack, then copy the best options with `make promote`",
         )
 
 
 def search(stack: str) -> Search:
-    """What the stack file asks for. Raises SetupError."""
+    """The search that the stack file asks for. Raises SetupError."""
     with venv.program():
         from infra.config import from_file
         from infra.sweep import search as asked
@@ -66,7 +66,7 @@ def search(stack: str) -> Search:
 
 @contextmanager
 def held(stack: str) -> Iterator[None]:
-    """Be the only search on `stack`. Raises SetupError where another one is."""
+    """Hold the lock for searches on `stack`. Raises SetupError if another search holds it."""
     FILES.mkdir(parents=True, exist_ok=True)
     with (FILES / f"{stack}.lock").open("a") as handle:
         try:
@@ -79,23 +79,23 @@ def held(stack: str) -> Iterator[None]:
 
 
 def make_folder(folder: Path) -> None:
-    """Make the folder of studies and trials' runs, in which pods write, too. Raises SetupError where it cannot be."""
+    """Create the folder of studies and trials' runs. Pods write there too. Raises SetupError if that fails."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         if not folder.exists():
             folder.mkdir()
-            # Pods are in group 0, as root is. Of anybody else's folder they are others: these may write, and
-            # remove nothing that is not theirs.
+            # Pods are in group 0, as root is. For another user's folder they are "others", who may write, but remove
+            # only their own files.
             folder.chmod(0o2775 if os.geteuid() == 0 else 0o1777)
     except OSError as error:
         fix = f"sudo chmod o+w {folder.parent}"
-        raise SetupError(f"{folder} cannot be made: {error.strerror}", fix) from None
+        raise SetupError(f"{folder} cannot be created: {error.strerror}", fix) from None
     if not os.access(folder, os.W_OK):
-        raise SetupError(f"{folder} cannot be written, and is to keep the study", f"sudo chmod o+w {folder}")
+        raise SetupError(f"{folder}, the study's folder, cannot be written", f"sudo chmod o+w {folder}")
 
 
 def say_where_it_stands(asked: Search, study: trials.Study) -> None:
-    """Say what an earlier `make sweep` has left to do."""
+    """Print the progress of an earlier `make sweep`."""
     answer = study.exchange([], proposes=False)
     if answer.trials:
         under_way = len(answer.in_state(trials.RUNNING))
@@ -104,7 +104,7 @@ def say_where_it_stands(asked: Search, study: trials.Study) -> None:
 
 
 def conclusion(asked: Search, answer: Answer, file: Path) -> list[str]:
-    """How many trials ended how, the best of them, and what to write for it into the stack file `file`."""
+    """The number of trials by result, the best trial, and its lines for the stack file `file`."""
     ends = ", ".join(
         f"{len(found)} {word}" for state, word in WORDS.items() if (found := answer.in_state(state))
     )
@@ -126,11 +126,11 @@ def conclusion(asked: Search, answer: Answer, file: Path) -> list[str]:
 
 
 class KeptStudy:
-    """Exchanges with it by a process each: a second of a processor, and nothing is lost with any of them.
+    """Runs each exchange with the study in its own process. It costs a second of CPU; a killed process loses nothing.
 
     Parameters:
-        asked: whose study it is.
-        python: that of an environment with Optuna.
+        asked: the search.
+        python: the Python of an environment with Optuna.
     """
 
     def __init__(self, asked: Search, python: Path) -> None:
@@ -138,7 +138,7 @@ class KeptStudy:
         self.last: tuple[str, Answer] | None = None
 
     def exchange(self, observed: Sequence[Observed], *, proposes: bool) -> Answer:
-        """As trials.Study has it. Observations that the last call handed over are left out. Raises SetupError."""
+        """As in trials.Study. The same request as last time is not sent again. Raises SetupError."""
         request = json.dumps(
             {
                 **self.asked.study,
@@ -157,21 +157,21 @@ class KeptStudy:
         if done.returncode:
             ended = f"signal {-done.returncode}" if done.returncode < 0 else f"status {done.returncode}"
             raise SetupError(
-                f"the study's process ended with {ended}, and nothing is lost: {done.stderr.strip()[-1000:]}",
-                "mend what it says; the same command goes on",
+                f"the study's process ended with {ended}, but nothing is lost: {done.stderr.strip()[-1000:]}",
+                "fix what it says, then run the same command to continue",
             )
         found: dict[str, Any] = json.loads(done.stdout)
         if found.get("error") == "unreadable":
             file = study_file(self.asked)
             raise SetupError(
-                f"the study {file} is no journal of Optuna's: {found['text']}",
-                f"move it aside, `mv {file} {file}.old`, and the search begins anew",
+                f"the study {file} is not a journal of Optuna: {found['text']}",
+                f"move it aside, `mv {file} {file}.old`; the search then starts again",
             )
         if "error" in found:
             raise SetupError(
-                f"search {self.asked.name} was begun with other options, another training, image or data set: "
+                f"search {self.asked.name} began with other options, or another training, image or data set: "
                 "its trials cannot be compared with new ones",
-                f"give sweep.name another name; {study_file(self.asked)} is the search that is there",
+                f"change sweep.name; {study_file(self.asked)} holds the existing search",
             )
         return Answer(tuple(Trial(**each) for each in found["trials"]), found["best"])
 
@@ -182,5 +182,5 @@ def study_file(asked: Search) -> Path:
 
 
 def python_with_optuna() -> Path:
-    """A Python with Optuna. Raises SetupError where it cannot be had."""
+    """A Python with Optuna. Raises SetupError if it cannot be installed."""
     return venv.ensure_beside(PACKAGES, LOCK) / "python"

@@ -1,4 +1,4 @@
-"""The trials of a search, and what is seen of them on the volume and in the cluster."""
+"""The trials of a search, and observations of them on the volume and in the cluster."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from infra import agreed
 from toolchain.runs import records
 
 RUNNING, COMPLETE, PRUNED, FAILED = "running", "complete", "pruned", "fail"
-TAKEN_DOWN = "the stack was taken down", "the same command goes on"
-"""What a search ends with then, and the fix."""
+TAKEN_DOWN = "the stack was taken down", "run the same command to continue"
+"""The error of a search whose stack was taken down, and its fix."""
 
 
 @dataclass(frozen=True)
 class Search:
-    """What the stack file asks for, as infra/sweep/search.py says it.
+    """The search that the stack file asks for, from infra/sweep/search.py.
 
     Parameters:
         name: of the search.
         job: the beginning of its jobs' names.
         namespace: of its jobs.
-        resource: their kind, as kubectl takes it.
+        resource: the kind of its jobs, for kubectl.
         metric: the objective's key in metrics.jsonl.
-        objective: how people call it.
-        folder: that of its studies and runs on this machine.
-        study: what infra/sweep/study.py is asked with.
-        replaced: key of the job -> what trials have in place of the stack file's value, beside the options.
+        objective: the objective's name for users.
+        folder: of its studies and runs on this machine.
+        study: the request to infra/sweep/study.py.
+        replaced: key of the job -> the trials' value instead of the stack file's, besides the options.
     """
 
     name: str
@@ -44,15 +44,15 @@ class Search:
 
 @dataclass(frozen=True)
 class Trial:
-    """One trial, as the study has it.
+    """One trial of the study.
 
     Parameters:
         number: its number in the study.
         state: RUNNING, COMPLETE, PRUNED or FAILED.
-        values: key of the job -> what it trains with.
-        objective: the last that is known; None where nothing is.
-        epoch: after which that was; None where nothing is known.
-        run: its run; empty where none has begun.
+        values: key of the job -> the trial's value.
+        objective: the last known value; None if unknown.
+        epoch: the epoch of that value; None if unknown.
+        run: its run; empty if it has not begun.
     """
 
     number: int
@@ -63,25 +63,25 @@ class Trial:
     run: str = ""
 
     def proposal(self) -> dict[str, Any]:
-        """As the program takes it."""
+        """The trial for the program."""
         return {"number": self.number, "values": self.values}
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What the study says: all trials, and which of them is the best, None before one is complete."""
+    """The study's answer: all trials, and the number of the best, None before a trial is complete."""
 
     trials: tuple[Trial, ...]
     best: int | None
 
     def in_state(self, state: str) -> list[Trial]:
-        """Those in `state`."""
+        """The trials in `state`."""
         return [each for each in self.trials if each.state == state]
 
 
 @dataclass(frozen=True)
 class Observed:
-    """What was seen of a running trial. `outcome`: running, succeeded or failed. `objective`: after each epoch."""
+    """An observation of a running trial. `outcome`: running, succeeded or failed. `objective`: after each epoch."""
 
     number: int
     outcome: str
@@ -90,38 +90,38 @@ class Observed:
 
 
 class Study(Protocol):
-    """Keeps the trials, judges and proposes."""
+    """Stores the trials, judges them and proposes new ones."""
 
     def exchange(self, observed: Sequence[Observed], *, proposes: bool) -> Answer:
-        """Hand over what was observed. With `proposes` there are as many running trials after it as may be."""
+        """Send observations. With `proposes`, the study then starts as many trials as may run at once."""
 
 
 class Stack(Protocol):
-    """Has the jobs of trials. Each call may raise SetupError."""
+    """The stack with the jobs of trials. Each call may raise SetupError."""
 
     def submit(self, trials: Sequence[Trial]) -> None:
-        """Have the stack hold jobs for these trials, and for no others."""
+        """Let the stack have jobs for exactly these trials."""
 
     def bring_back(self, trials: Sequence[Trial]) -> None:
-        """As `submit`, where the cluster does not answer: what it needs is started or made again first."""
+        """As `submit`, for a cluster that does not answer: it is repaired first."""
 
     def is_down(self) -> bool:
-        """Whether somebody has taken the stack down: its state holds nothing."""
+        """Whether somebody has taken the stack down: its state has no resources."""
 
     def runs(self) -> Mapping[str, str]:
-        """Job -> its run, of the jobs that the stack holds."""
+        """Job -> its run, for the jobs of the stack."""
 
     def conditions(self) -> Mapping[str, str] | None:
-        """Job -> its condition, of the jobs in the cluster; None where that cannot be told now."""
+        """Job -> its condition, for the jobs in the cluster; None if unknown now."""
 
     def last_lines(self, run: str) -> list[str]:
-        """What the pods of `run` have said last; nothing where they are gone."""
+        """The last log lines of the pods of `run`; none if the pods are gone."""
 
 
 def observe(
     search: Search, trial: Trial, runs: Mapping[str, str], conditions: Mapping[str, str] | None
 ) -> Observed:
-    """What is seen of `trial` now. A run that has its model has succeeded, though its job is gone."""
+    """Observe `trial`. A run with its model has succeeded, even if its job is gone."""
     job = f"{search.job}{trial.number}"
     run = runs.get(job, "")
     folder = search.folder / "runs" / run
@@ -137,7 +137,7 @@ def observe(
 
 
 def _objective(run: records.Run, metric: str) -> tuple[tuple[int, float], ...]:
-    """The epochs of a run with the objective after each; the last word counts on one that was trained twice."""
+    """The epochs of a run with the objective after each. If an epoch was trained twice, the last value counts."""
     found: dict[int, float] = {}
     for line in records.metrics(run):
         epoch, value = records.number(line.get("epoch")), records.number(line.get(metric))

@@ -1,7 +1,7 @@
 """Builds tools from their Go modules into the per-user cache.
 
-A build lands in a temporary sibling folder and is renamed, so what the cache holds is whole;
-a lock per module keeps two runs from building the same thing twice.
+A build is written to a temporary folder and then renamed, so the cache holds only whole builds. A lock per module
+prevents two runs from building the same module.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from toolchain.tools.go_modules import BINARY_NAMES, Module
 
 GO_NEEDED = (1, 25)
 STEP = "build "
-"""What the name of each step begins with."""
+"""The name of each build step begins with this."""
 
-# Two builds at once compile what they share twice, and take as long as one after the other: measuring.md.
+# Two builds at once compile shared code twice, and take as long as one after the other: measuring.md.
 _compiler = threading.Lock()
-# DWARF is for debuggers; the linker leaves it out anyway (-s -w), so the compiler need not write it. The name of the
-# cache's folder does not depend on it: a tool that was built with it is as good.
+# DWARF is for debuggers. The linker leaves it out anyway (-s -w), so the compiler does not have to write it. The cache
+# folder's name does not depend on this option: a tool that was built without it is as good.
 NO_DWARF = "-gcflags=all=-dwarf=false"
 CACHES = ("GOCACHE", "GOMODCACHE")
 
 
 def built(name: str, *binaries: str) -> Path | None:
-    """The `bin` folder of an earlier build of a module that holds `binaries` (all of them when none is named)."""
+    """The `bin` folder of an earlier build of a module with `binaries`, or with all binaries if none is named."""
     return _built(go_modules.load(name), *binaries)
 
 
@@ -48,7 +48,7 @@ def _built(module: Module, *binaries: str) -> Path | None:
 
 
 def build(name: str, *binaries: str) -> Path:
-    """Build `binaries` of a module of toolchain/tools/go, or all; returns the `bin` folder. Raises SetupError."""
+    """Build `binaries`, or all, of a module of toolchain/tools/go; returns the `bin` folder. Raises SetupError."""
     module = go_modules.load(name)
     if found := _built(module, *binaries):
         return found
@@ -64,7 +64,7 @@ def build(name: str, *binaries: str) -> Path:
             shutil.rmtree(left_over, ignore_errors=True)
         target = tools / module.folder(packages)
         place = Path(tempfile.mkdtemp(prefix=f".{module.name}-", dir=tools))
-        progress.note("fetching its modules")
+        progress.note("downloading its modules")
         _go(module, "list", "-deps", *packages)
         progress.note("waiting for the compiler")
         with _compiler:
@@ -89,9 +89,9 @@ def build(name: str, *binaries: str) -> Path:
 
 
 def source(name: str, path: str, folder: str) -> Path:
-    """A copy, in the cache, of `folder` in the source of the Go module `path` that our module `name` pins.
+    """A copy in the cache of `folder` of the Go module `path`, at the version that our module `name` pins.
 
-    Copied so that a later run needs neither Go nor its module cache. Raises SetupError.
+    With the copy, a later run needs neither Go nor its module cache. Raises SetupError.
     """
     module, sources = go_modules.load(name), cache() / "sources"
     target = sources / f"{module.name}-{module.version}-{module.digest[:12]}" / folder
@@ -114,10 +114,11 @@ def _copy_source(module: Module, path: str, folder: str, target: Path) -> None:
     found = Path(asked.stdout.strip()) / folder
     if asked.returncode or not found.is_dir():
         raise SetupError(
-            f"Go finds no {folder} in {path}: {asked.stderr.strip()}", "go clean -modcache, then again"
+            f"Go finds no {folder} in {path}: {asked.stderr.strip()}",
+            "go clean -modcache, then run the same command again",
         )
     part = Path(tempfile.mkdtemp(prefix=".part-", dir=cache() / "sources"))
-    # Go's module cache is read-only; a copy that we cannot delete would outlive `make clean`.
+    # Go's module cache is read-only. `make clean` could not delete a read-only copy.
     shutil.copytree(found, part / "copy", copy_function=shutil.copyfile)
     for copied in (part / "copy", *(part / "copy").rglob("*")):
         copied.chmod(0o755 if copied.is_dir() else 0o644)
@@ -127,7 +128,7 @@ def _copy_source(module: Module, path: str, folder: str, target: Path) -> None:
 
 
 def check_go(what_for: str = "some tools have to be built") -> None:
-    """Raise SetupError, which says `what_for`, unless a Go that can build the tools is on PATH."""
+    """Raise SetupError, which says `what_for`, if no Go that can build the tools is on PATH."""
     fix = "install Go 1.25 or newer and put its bin folder on PATH"
     if not shutil.which("go"):
         raise SetupError(f"{what_for}, and Go is not installed", fix)
@@ -148,7 +149,7 @@ def _go(module: Module, *arguments: str) -> None:
 
 def _environment() -> dict[str, str]:
     # The user's own flags or workspace must not change what the pinned modules build.
-    # GOTOOLCHAIN: Go 1.25 fetches the newer Go that some of the modules ask for.
+    # GOTOOLCHAIN: Go 1.25 downloads the newer Go that some of the modules need.
     return {
         **os.environ,
         "CGO_ENABLED": "0",
@@ -165,7 +166,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def note_missing_caches() -> None:
-    """Before the first build: write down which of Go's caches this machine did not have. Those are ours to remove."""
+    """Before the first build, record which of Go's caches this machine lacks. We may remove them later."""
     record = cache() / "go-caches"
     if record.exists():
         return
@@ -176,7 +177,7 @@ def note_missing_caches() -> None:
 
 
 def clean_caches() -> None:
-    """Empty those of Go's caches that we brought; name the others."""
+    """Empty the Go caches that our builds created; name the others."""
     record = cache() / "go-caches"
     if not record.exists():
         return
@@ -184,11 +185,11 @@ def clean_caches() -> None:
     is_here = shutil.which("go") is not None
     for name, option in zip(CACHES, ("-cache", "-modcache"), strict=True):
         if not is_here:
-            say(f"kept: Go's {name}, as no `go` is found to ask where it is (`go clean {option}` empties it)")
+            say(f"kept: Go's {name}, because no `go` is on PATH (`go clean {option}` empties it)")
         elif name in ours:
             subprocess.run(["go", "clean", option], check=False)
         else:
-            say(f"kept: Go's {name}, which was here before us (`go clean {option}` empties it)")
+            say(f"kept: Go's {name}, which was here before (`go clean {option}` empties it)")
 
 
 def _cache_folders() -> dict[str, Path]:

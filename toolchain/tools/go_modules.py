@@ -1,6 +1,6 @@
-"""The pinned Go modules: what each of them builds, and under which name it is cached.
+"""The pinned Go modules: what each builds, and the name of its cache folder.
 
-A module's version, packages and checksums are those of its go.mod and go.sum: there is no second list.
+A module's version, packages and checksums come from its go.mod and go.sum. There is no second list.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ _TOOL = re.compile(r"^(?:tool\s+|\t)(\S+/\S+)$", re.MULTILINE)
 _DIRECT = re.compile(r"^(?:require )?\s*\S+ (v\S+)$", re.MULTILINE)
 _MAJOR = re.compile(r"/v\d+$")
 
-# Kubernetes and Pulumi print "v0.0.0" or "dev" unless the linker tells them who they are, and both
-# compare versions with what they talk to.
+# Without these linker flags, Kubernetes and Pulumi print "v0.0.0" or "dev" as their version. Both compare versions with
+# their peers.
 _STAMPS = {
     "pulumi": "-X github.com/pulumi/pulumi/sdk/v3/go/common/version.Version=v{version}",
     "kubernetes": " ".join(
@@ -38,7 +38,7 @@ _STAMPS = {
     ),
 }
 
-# Go names a binary after the last element of its package; these are better known by another name.
+# Go names a binary after the last part of its package. These have a better-known name.
 BINARY_NAMES = {"server": "etcd"}
 
 
@@ -58,7 +58,7 @@ class Module:
         return f"-s -w {stamp}"
 
     def folder(self, packages: tuple[str, ...]) -> str:
-        """The cache folder's name: a change of version, checksums, flags or packages makes a new one."""
+        """The cache folder's name. It changes with version, checksums, flags or packages."""
         key = hashlib.sha256("\0".join([self.digest, self.ldflags, *packages]).encode()).hexdigest()
         return f"{self.name}-{self.version}-{key[:12]}"
 
@@ -68,16 +68,16 @@ class Module:
 
 
 def binary(package: str) -> str:
-    """The file name that we give to the program that `package` builds."""
+    """The file name of the program that `package` builds."""
     name = _MAJOR.sub("", package).rsplit("/", 1)[-1]
     return BINARY_NAMES.get(name, name)
 
 
 def load(name: str) -> Module:
-    """Read toolchain/tools/go/<name>; raises SetupError when the module does not pin what it builds.
+    """Read toolchain/tools/go/<name>; raises SetupError if the module does not pin what it builds.
 
-    A folder with a `main.go` builds that; its version is that of the one module that it imports from. Any other builds
-    the packages that its go.mod names as tools.
+    A folder with a `main.go` builds that file, and has the version of the one module that it imports from. Any other
+    folder builds the packages that its go.mod names as tools.
     """
     folder = TOOL_MODULES / name
     mod, programs = (folder / "go.mod").read_text(), sorted(folder.glob("*.go"))
@@ -96,13 +96,13 @@ def _module_line(mod: str) -> str:
 
 
 def _directly_required(mod: str) -> str | None:
-    """The version of the one module that is required and not marked as indirect; None where there are more."""
+    """The version of the only module that is required directly; None if there are several."""
     found = _DIRECT.findall(mod)
     return found[0] if len(found) == 1 else None
 
 
 def _providing(mod: str, packages: tuple[str, ...]) -> str | None:
-    """The version of the required module that holds all `packages`."""
+    """The version of the required module that contains all `packages`."""
     required = (line.split() for line in mod.splitlines() if line.startswith("\t"))
     holding = (words[1] for words in required if len(words) >= 2 and _all_inside(packages, words[0]))
     return next(holding, None)

@@ -1,4 +1,4 @@
-"""Pulumi, kind and kubectl: the user's own, judged by the version that it prints, else one that we build."""
+"""Pulumi, kind and kubectl: the user's own if the version that it prints is good, else one that we build."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ ANSWER_S = 20
 
 @dataclass(frozen=True)
 class Rule:
-    """How a tool tells its version, and which versions will do."""
+    """How a tool prints its version, and which versions are good."""
 
     arguments: tuple[str, ...]
     pattern: str
     good: Callable[[Version], bool]
 
 
-# We get and render with kubectl, which any minor version does. Kustomize in those before 1.21 is too old for that.
+# kubectl reads objects and renders. Every minor version can, except those before 1.21: their kustomize is too old.
 _KUBECTL_VERSION = r'"gitVersion": "v(\d+)\.(\d+)'
 RULES = {
     "pulumi": Rule(("version",), r"v?(\d+)\.(\d+)", lambda v: (3, 200) <= v < (4, 0)),
@@ -64,7 +64,7 @@ def which(name: str) -> Path | None:
 
 
 def version_of(program: Path, rule: Rule) -> Version | None:
-    """Major and minor number that `program` prints; None when it prints none, fails, or does not end."""
+    """Major and minor version that `program` prints; None if it prints none, fails, or hangs."""
     quiet = {**os.environ, "PULUMI_SKIP_UPDATE_CHECK": "true"}
     try:
         done = subprocess.run(
@@ -77,7 +77,7 @@ def version_of(program: Path, rule: Rule) -> Version | None:
 
 
 def find(name: str) -> Path | None:
-    """The user's own `name` where its version will do; None where we have to build one."""
+    """The user's own `name` if its version is good; None if we have to build one."""
     program = which(name)
     if program is None:
         return None
@@ -90,7 +90,7 @@ def find(name: str) -> Path | None:
 
 
 def language_host(pulumi: Path) -> Path | None:
-    """Pulumi's own Python language host, on PATH or in the folder where `pulumi` really lies."""
+    """Pulumi's own Python language host, on PATH or in the real folder of `pulumi`."""
     name = "pulumi-language-python"
     beside = pulumi.resolve().parent / name
     return which(name) or (beside if beside.exists() else None)
@@ -98,13 +98,13 @@ def language_host(pulumi: Path) -> Path | None:
 
 @dataclass(frozen=True)
 class Choice:
-    """The user's own program, or None where one has to be built."""
+    """The program `name`: `own` is the user's own, or None if we build it."""
 
     name: str
     own: Path | None
 
     def program(self) -> Path:
-        """The program's path, after building it where the user has none."""
+        """The program's path. It is built first if the user has none."""
         if self.own:
             return self.own
         return build.build(MODULES[self.name], self.name) / self.name
@@ -115,10 +115,10 @@ class Choice:
 
 
 def choose() -> dict[str, Choice]:
-    """The choice for each program, after a look at the user's PATH."""
+    """The choice for each program, from the user's PATH."""
     return {name: Choice(name, find(name)) for name in MODULES}
 
 
 def missing(choices: Mapping[str, Choice], nodes: bool) -> set[str]:
-    """Those of `choices` that are not here. kind counts where the cluster's `nodes` are ours to make."""
+    """The names of `choices` that are not here. kind counts only if we create the cluster's `nodes`."""
     return {name for name, each in choices.items() if not each.is_available and (nodes or name != "kind")}

@@ -1,7 +1,6 @@
-"""Pulumi's language host and kubernetes plugin: Pulumi's own where they can be downloaded, else our stand-ins.
+"""Pulumi's language host and kubernetes plugin: Pulumi's own if they can be downloaded, else our stand-ins.
 
-Pulumi prefers what it finds on PATH to its own plugin cache: so a shell gets only those stand-ins on PATH whose
-plugins it lacks.
+Pulumi prefers plugins on PATH to its own plugin cache. So a shell's PATH gets only stand-ins for plugins that it lacks.
 """
 
 from __future__ import annotations
@@ -27,19 +26,19 @@ _LOGS = "logs"
 
 
 def standins() -> list[Path]:
-    """All stand-ins, by the names that Pulumi looks for."""
+    """All stand-ins, with the names that Pulumi looks for."""
     return sorted(STANDINS.glob("*"))
 
 
 def lacking(pulumi: Path, env: Mapping[str, str]) -> list[str]:
-    """Names of the stand-ins that `pulumi` needs with the user's PATH, as it is; `env` is what it runs with."""
+    """Names of the stand-ins that `pulumi` needs with the user's PATH; `env` are its variables."""
     names = [each.name for each in standins()]
     has_host, has_provider = installed.language_host(pulumi) is not None, _has_provider(env)
     return [name for name in names if not (has_provider if name == PROVIDER else has_host)]
 
 
 def provider_version() -> str:
-    """The version of the kubernetes plugin that goes with the locked SDK."""
+    """The version of the kubernetes plugin for the locked SDK."""
     locked = re.search(r"^pulumi-kubernetes==(\S+)", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
     if not locked:
         raise SetupError("requirements.lock does not name pulumi-kubernetes", "restore it from git")
@@ -52,23 +51,21 @@ def home(env: Mapping[str, str]) -> Path:
 
 
 def own_environment(users: Path | None) -> dict[str, str]:
-    """The variables for a pulumi of ours: a folder of its own; none for the one of the `users`."""
+    """The variables for our own pulumi: its own folder. The user's pulumi, `users`, needs none."""
     return {} if users else {"PULUMI_HOME": str(cache() / "pulumi")}
 
 
 def prepare_home(users: Path | None) -> dict[str, str]:
-    """As `own_environment`, with that folder made, in which Pulumi then writes no log.
+    """As `own_environment`; also create that folder so that Pulumi writes no log in it.
 
-    Pulumi notes each call with all its properties in an encrypted file: more than half of the time of an update. It has
-    no switch for that, and does without where `logs` cannot be made a folder (pkg/v3/logging/encrypted.go). What it
-    prints is in the clone's own logs.
+    Pulumi logs each call with all its properties in an encrypted file, which takes more than half of an update's time.
+    It has no option against that, but writes no log if it cannot create the folder `logs`
+    (pkg/v3/logging/encrypted.go). Its output is in the clone's own logs.
     """
     found = own_environment(users)
     if found:
         logs = home(found) / _LOGS
-        with suppress(
-            OSError
-        ):  # another process's Pulumi may make the folder anew: the next set-up tries again
+        with suppress(OSError):  # another Pulumi may create the folder again; the next set-up removes it
             logs.parent.mkdir(parents=True, exist_ok=True)
             if logs.is_dir():
                 shutil.rmtree(logs)
@@ -83,7 +80,7 @@ def _has_provider(env: Mapping[str, str]) -> bool:
 
 
 def fetch_provider(pulumi: Path, env: dict[str, str]) -> None:
-    """Get Pulumi's kubernetes plugin where it is missing and can be downloaded."""
+    """Download Pulumi's kubernetes plugin if it is missing and in reach."""
     version = provider_version()
     what = f"{PROVIDER}-{version}"
     if _has_provider(env) or _refused(what):
@@ -93,44 +90,44 @@ def fetch_provider(pulumi: Path, env: dict[str, str]) -> None:
             cmd: list[str | Path] = [pulumi, "plugin", "install", "resource", "kubernetes", version]
             run(cmd, log=LOGS / "pulumi-plugin.log", env=env, timeout=DOWNLOAD_S)
         except SetupError:
-            progress.conclude("cannot be downloaded here; README says under Limits what runs in its place")
+            progress.conclude("cannot be downloaded here; README, Limits, says what runs instead")
             _remember_refusal(what)
             return
     _forget(what)
 
 
 def _refused(what: str) -> bool:
-    """Whether `what` could not be downloaded lately.
+    """Whether a recent download of `what` failed.
 
-    Lately is FIRST_S seconds ago at most, or KEEP_S where it was not the first time.
+    Recent means within FIRST_S seconds after a first failure, and within KEEP_S after a later one.
     """
-    looks = _failed_looks(what)
-    return bool(looks) and time.time() - looks[-1] < (KEEP_S if len(looks) > 1 else FIRST_S)
+    failures = _failures(what)
+    return bool(failures) and time.time() - failures[-1] < (KEEP_S if len(failures) > 1 else FIRST_S)
 
 
 def _remember_refusal(what: str) -> None:
-    """Note that `what` could not be downloaded, so that it is not asked for again at once.
+    """Record that the download of `what` failed, so that it is not tried again at once.
 
-    One failed look may be a cable that was out: only what fails again some time later is not to be had here.
+    A single failure may be a short network fault. Only a second failure some time later means that it is out of reach.
     """
-    looks = [*_failed_looks(what), time.time()]
+    failures = [*_failures(what), time.time()]
     note = _note(what)
     note.parent.mkdir(parents=True, exist_ok=True)
-    note.write_text("".join(f"{look}\n" for look in looks))
+    note.write_text("".join(f"{failure}\n" for failure in failures))
 
 
 def _forget(what: str) -> None:
-    """Forget that `what` failed: it can be downloaded."""
+    """Delete the record of `what`: it can be downloaded."""
     _note(what).unlink(missing_ok=True)
 
 
-def _failed_looks(what: str) -> list[float]:
-    """When `what` could not be had in the last KEEP_S seconds, in seconds since the epoch."""
+def _failures(what: str) -> list[float]:
+    """When downloads of `what` failed in the last KEEP_S seconds, in seconds since 1970."""
     try:
         words = _note(what).read_text().split()
     except FileNotFoundError:
         return []
-    return [look for look in map(float, words) if time.time() - look < KEEP_S]
+    return [failure for failure in map(float, words) if time.time() - failure < KEEP_S]
 
 
 def _note(what: str) -> Path:

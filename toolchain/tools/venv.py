@@ -1,4 +1,4 @@
-"""The project's `.venv`, made from requirements.lock by uv, and environments beside it."""
+"""The project's `.venv`, which uv makes from requirements.lock, and other environments."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LOG = LOGS / "venv.log"
 
 
 def wanted() -> str:
-    """A hash of what the environment is made from: lock, project file, Python."""
+    """A hash of the environment's sources: lock, project file, Python."""
     return _hash(VENV, LOCK, ROOT / "pyproject.toml")
 
 
@@ -40,14 +40,14 @@ def _hash(folder: Path, *sources: Path) -> str:
 
 
 def is_complete() -> bool:
-    """Whether `.venv` is complete and was made from the present lock."""
+    """Whether `.venv` is complete and made from the current lock."""
     return STAMP.exists() and STAMP.read_text() == wanted() and (VENV / "bin" / "python").exists()
 
 
 def ensure() -> Path:
     """Make `.venv` and install the locked packages and the project into it; returns its `bin` folder.
 
-    Two commands that ask at once wait for each other. Raises SetupError.
+    Two commands at once wait for each other. Raises SetupError.
     """
     if not is_complete():
         with locks.held(_lock_file):
@@ -73,9 +73,10 @@ def _make_complete() -> None:
 
 
 def _begin(stamp: Path) -> bool:
-    """Take the stamp of an environment away before it is worked on; whether it was there, and the environment so whole.
+    """Remove the stamp of an environment before it is changed; returns whether the stamp existed.
 
-    What was interrupted is made anew: uv takes a package for installed whose files are not all there.
+    An environment without a stamp is not whole, and is made again: uv thinks that a package with missing files is
+    installed.
     """
     was_whole = stamp.exists()
     stamp.unlink(missing_ok=True)
@@ -83,9 +84,9 @@ def _begin(stamp: Path) -> bool:
 
 
 def ensure_beside(folder: Path, lock: Path) -> Path:
-    """Make `folder` an environment with the packages that `lock` names and no others; returns its `bin` folder.
+    """Make `folder` an environment with exactly the packages of `lock`; returns its `bin` folder.
 
-    Two commands that ask at once wait for each other. Raises SetupError.
+    Two commands at once wait for each other. Raises SetupError.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     stamp = folder / STAMP_NAME
@@ -98,11 +99,11 @@ def ensure_beside(folder: Path, lock: Path) -> Path:
 
 
 def install_arguments(machine: str, python: str, lock: Path, target: Path) -> list[str]:
-    """The words for uv that put the packages of `lock` into `target`, for the Python of another Linux than this one.
+    """uv's arguments that install the packages of `lock` into `target`, for the Python of another Linux.
 
     Parameters:
-        machine: the processor's name, as a container engine tells it.
-        python: its version, `3.13`.
+        machine: the processor's name, as container engines write it.
+        python: the version of that Python, `3.13`.
     """
     system = ["--python-version", python, "--python-platform", f"{machine}-manylinux_2_28"]
     locked = ["--no-deps", "--require-hashes", "--only-binary", ":all:", "--requirement", str(lock)]
@@ -120,19 +121,19 @@ def install_arguments(machine: str, python: str, lock: Path, target: Path) -> li
 
 
 def command(module: str, *arguments: str) -> list[str]:
-    """The command that runs a module of the program that Pulumi runs, in a process that can be ended by itself."""
+    """The command that runs a module of Pulumi's program in its own process."""
     return [str(VENV / "bin" / "python"), "-m", module, *arguments]
 
 
 @contextmanager
 def program(variables: Mapping[str, str] | None = None) -> Iterator[None]:
-    """Make `.venv`, and let the block import modules of the program that Pulumi runs.
+    """Make `.venv`, and let the block import modules of Pulumi's program.
 
-    An import of them stands inside such a block: without `.venv` the packages are missing that they need. Raises
-    SetupError, with the text of a ProgramError that leaves the block.
+    Import them only in such a block: without `.venv`, packages that they need are missing. Raises SetupError, with the
+    text of a ProgramError that leaves the block.
 
     Parameters:
-        variables: those of the commands that the modules start, all of them; None for those of this process.
+        variables: all variables of the commands that the modules start; None for this process's variables.
     """
     ensure()
     _make_importable(
@@ -146,7 +147,7 @@ def program(variables: Mapping[str, str] | None = None) -> Iterator[None]:
 
 
 def _make_importable(packages: Path) -> None:
-    """Put `packages` before what the system has installed for its Python: the lock names other versions."""
+    """Put `packages` before the system's own Python packages, which have other versions than the lock."""
     if str(packages) not in sys.path:
         theirs = (place for place, each in enumerate(sys.path) if each.endswith("-packages"))
         sys.path.insert(next(theirs, len(sys.path)), str(packages))
@@ -159,11 +160,11 @@ def _sync(uv: Path, folder: Path, lock: Path, *options: str, anew: bool) -> None
 
 
 def _uv(uv: Path, folder: Path, *arguments: str | Path) -> None:
-    """Run uv for the environment in `folder`: with what its cache holds and, where that is not all, with the index.
+    """Run uv for the environment in `folder`, first with its cache only, then with the package index.
 
-    The lock's hashes hold either way. Raises SetupError.
+    The lock's hashes are checked in both cases. Raises SetupError.
     """
-    # The second try of `uv venv` finds what the first one left, and is to replace it.
+    # The second try of `uv venv` must replace what the first one left.
     env = {"VIRTUAL_ENV": str(folder), "UV_PYTHON_DOWNLOADS": "never", "UV_VENV_CLEAR": "1", **uv_cache(uv)}
     command = [uv, *arguments]
     try:
@@ -175,7 +176,7 @@ def _uv(uv: Path, folder: Path, *arguments: str | Path) -> None:
 
 
 def uv_cache(uv: Path) -> dict[str, str]:
-    """The variables for a uv of ours: its cache lies beside it, a user's own keeps its own."""
+    """The variables for our own uv: its cache is beside it. The user's uv keeps its own cache."""
     return {"UV_CACHE_DIR": str(cache() / "uv")} if uv.is_relative_to(cache()) else {}
 
 
@@ -188,12 +189,12 @@ def _same_python(folder: Path) -> bool:
 
 
 def uv() -> Path:
-    """The user's uv, or the one of the cache, which may not be there."""
+    """The user's uv, or the path of uv in the cache, which may not exist."""
     return which("uv") or _cached_uv()
 
 
 def find_uv() -> Path:
-    """The user's uv, or one from the package index in the cache. Raises SetupError where none can be had."""
+    """The user's uv, or uv in the cache, downloaded if missing. Raises SetupError if that fails."""
     cached = _cached_uv()
     if (found := uv()).exists():
         return found
@@ -213,9 +214,11 @@ def _cached_uv() -> Path:
 
 
 def check_pip() -> None:
-    """Raise SetupError where the environment needs a uv that is not here, and no pip can be had to install one."""
+    """Raise SetupError if the environment needs uv, uv is not here, and there is no pip to install it."""
     if not (is_complete() or which("uv") or _cached_uv().exists() or _has_pip() or _may_install_pip()):
-        raise SetupError("this Python has no ensurepip, so pip cannot be had", "install python3-venv, or uv")
+        raise SetupError(
+            "this Python has no ensurepip, so pip cannot be installed", "install python3-venv, or uv"
+        )
 
 
 def _ensure_pip() -> None:
@@ -225,7 +228,7 @@ def _ensure_pip() -> None:
 
 
 def _has_pip() -> bool:
-    """Debian ships `venv` without `ensurepip`, which is in a package of its own."""
+    """Whether this Python has ensurepip. Debian ships `venv` without it, in another package."""
     return importlib.util.find_spec("ensurepip") is not None
 
 

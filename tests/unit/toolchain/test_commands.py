@@ -199,6 +199,6 @@ def test_audit_hands_on_the_published_node_image_and_what_setup_found(
     monkeypatch.setattr(sbom, "write", lambda *given: asked.append(given))
     assert BY_NAME["audit"].run(program.parser().parse_args(["audit"])) == 0
     ((root, target, variables, image),) = asked
-    assert (root, target, image) == (ROOT, str(commands.BILL.relative_to(ROOT)), PUBLISHED_NODE)
+    assert (root, target, image) == (ROOT, str(commands.SBOM.relative_to(ROOT)), PUBLISHED_NODE)
     assert isinstance(variables, dict)
     assert variables["TRAINSTACK_NODE_IMAGE"] == "trainstack/node:1"

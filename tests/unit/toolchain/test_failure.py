@@ -64,8 +64,8 @@ ERRORS: dict[str, tuple[Exception, list[str]]] = {
         subprocess.CalledProcessError(2, "go", output=b"no\n"),
         ["`go` failed (2): no"],
     ),
-    "not foreseen": (KeyError("phase"), ["KeyError: 'phase'", "fix: report it, with "]),
-    "not foreseen and silent": (AssertionError(), ["AssertionError: no more is said"]),
+    "not foreseen": (KeyError("phase"), ["KeyError: 'phase'", "fix: report it and attach "]),
+    "not foreseen and silent": (AssertionError(), ["AssertionError: no message"]),
 }
 
 # Somebody else's file in the clone, or in its home -> the folder that the user is to take over; "" for none.

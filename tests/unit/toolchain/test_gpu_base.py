@@ -87,7 +87,7 @@ def test_it_says_in_one_line_that_it_is_made(
     gpu_base.ensure(ENGINE)
     (line,) = capsys.readouterr().err.splitlines()
     assert "the published base of the GPU image" in line
-    assert "cannot be pulled; made from PyPI's CUDA wheels, 4.1 GB" in line
+    assert "cannot be pulled; it is built from PyPI's CUDA wheels, 4.1 GB" in line
 
 
 @dataclasses.dataclass
@@ -160,7 +160,7 @@ def test_another_processor_is_refused_before_anything_is_done(
     maker: Maker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(platform, "machine", lambda: "aarch64")
-    with pytest.raises(SetupError, match="PyPI has CUDA wheels for x86_64 alone"):
+    with pytest.raises(SetupError, match="PyPI has CUDA wheels only for x86_64"):
         gpu_base.make(ENGINE)
     assert maker.done == []
 

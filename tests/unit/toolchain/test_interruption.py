@@ -118,7 +118,7 @@ def test_any_sequence_of_signals_ends_it_in_order(tmp_path: Path, phase: str, pa
         text = (folder / "output").read_text()
         sent = [number.name for number in numbers]
         assert "Traceback" not in text, (sent, text)
-        assert text.count("interrupted; the same command takes up where this one stopped") == 1, (sent, text)
+        assert text.count("interrupted; the same command continues from here") == 1, (sent, text)
         assert (folder / "status").read_text() == "130", (sent, text)
 
 

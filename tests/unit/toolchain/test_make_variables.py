@@ -44,7 +44,7 @@ def test_a_target_takes_its_variables_and_refuses_the_others(goal: str, name: st
 
 @pytest.mark.parametrize("name", MISSPELT)
 def test_what_looks_like_one_of_ours_is_refused(name: str) -> None:
-    assert re.fullmatch(rf"`make up` takes no {name}; do you mean [A-Z_]+\?", refusal("", name))
+    assert re.fullmatch(rf"`make up` takes no {name}; did you mean [A-Z_]+\?", refusal("", name))
 
 
 def test_of_several_targets_one_has_to_take_it() -> None:
@@ -64,9 +64,9 @@ def test_without_make_nothing_is_refused() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["down", "STAK=test"], "`make down` takes no STAK; do you mean STACK?"),
+        (["down", "STAK=test"], "`make down` takes no STAK; did you mean STACK?"),
         (["rerun", "RUN=x"], "`make rerun` takes no RUN; it takes"),
-        (["drift", "ARGS=--nothing"], "unknown: --nothing"),
+        (["drift", "ARGS=--nothing"], "unknown arguments: --nothing"),
         (["clean", "STACK=gpu"], "`make clean` takes no STACK; it takes"),
     ],
     ids=lambda each: each[0] if isinstance(each, list) else "",

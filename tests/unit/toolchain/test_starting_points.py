@@ -104,7 +104,7 @@ def test_an_old_python_gets_a_sentence_before_anything_of_ours_is_read(machine: 
     assert done.returncode == 1
     assert done.stderr == (
         "error: Python 3.9.2 is too old; 3.11 or newer is needed\n"
-        "  fix: install it, and name it where it is not python3: make PYTHON=python3.11\n"
+        "  fix: install it; if it is not called python3, name it: make PYTHON=python3.11\n"
     )
 
 
@@ -132,7 +132,7 @@ def test_without_linux_images_are_pulled_or_it_says_so_before_any_work(mac: Mach
     mac.program("docker", UNREACHABLE)
     done = mac.python(PREPARE)
     assert done.returncode == 1
-    assert "images for Linux are built on Linux alone" in done.stderr
+    assert "only Linux can build these images" in done.stderr
     assert mac.called("go") == []
     assert mac.called("uv") == []
 

@@ -1,4 +1,4 @@
-"""The engine that answers now, as its clients see it."""
+"""Finds the engine that answers, and calls its client."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OURS = {"DOCKER_HOST": daemon.HOST}
 class Engine:
     """A container engine that answers.
 
-    `ours` tells whether we started it; `env` is what a client needs to reach it (empty for the user's own).
+    `ours` says whether we started it; `env` are the variables that a client needs (empty for the user's own).
     """
 
     docker: str
@@ -40,10 +40,11 @@ class Engine:
 
 
 def find() -> Engine | None:
-    """The engine that answers now, None where the one to use does not.
+    """The engine to use; None if it does not answer.
 
-    It is the one that DOCKER_HOST names; else ours where it holds containers, whatever else answers: the system's own
-    engine, which Debian's package starts with the machine, knows nothing of them; else the user's, then ours.
+    It is the engine that DOCKER_HOST names. Otherwise it is ours if it holds containers, even if another engine
+    answers: the system's own engine, which Debian's package starts with the machine, does not know them. Otherwise it
+    is the user's, then ours.
     """
     docker = shutil.which("docker")
     if docker is None:

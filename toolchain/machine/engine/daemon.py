@@ -1,4 +1,4 @@
-"""Starts and stops our own dockerd: Debian's program, with data, socket and configuration of its own."""
+"""Starts and stops our own dockerd: Debian's program, with its own data, socket and configuration."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ HOST = f"unix://{SOCKET}"
 
 START_S = 60
 STOP_S = 60
-# Fits what a container asks for to a host whose root lacks CAP_SYS_RESOURCE.
+# Limits what a container asks for, on a host whose root lacks CAP_SYS_RESOURCE.
 RUNTIME_SOURCE = Path(__file__).with_name("oci_runtime.py")
-# A copy, because the engine outlives the clone of the project that started it.
+# A copy, because the engine may outlive the clone that started it.
 RUNTIME = HOME / "oci-runtime"
-# From this one on, dockerd leaves its own OOM score alone, and refuses a configuration that has one.
+# Since this version, dockerd keeps its own OOM score, and refuses a configuration with one.
 NO_OOM_SCORE = 25
 
 
 def is_restricted(status: Path = Path("/proc/self/status")) -> bool:
-    """Whether root on this host lacks CAP_SYS_RESOURCE, so that privileged containers need fitting."""
+    """Whether root on this host lacks CAP_SYS_RESOURCE, so that privileged containers need our runtime."""
     return "CAP_SYS_RESOURCE" not in bounding_set(status.read_text())
 
 
@@ -69,7 +69,7 @@ def configuration(restricted: bool, major: int) -> dict[str, object]:
 
 
 def major_version() -> int:
-    """The first number of dockerd's version. Raises SetupError where it tells none."""
+    """The first number of dockerd's version. Raises SetupError if dockerd prints none."""
     try:
         said = subprocess.run(["dockerd", "--version"], capture_output=True, text=True).stdout
     except OSError as error:
@@ -77,20 +77,20 @@ def major_version() -> int:
             f"cannot run dockerd: {error.strerror}", "install Debian's docker.io again"
         ) from None
     if not (found := re.search(r"version (\d+)\.", said)):
-        raise SetupError(f"dockerd tells no version: {said.strip()}", "install Debian's docker.io again")
+        raise SetupError(f"dockerd reports no version: {said.strip()}", "install Debian's docker.io again")
     return int(found[1])
 
 
 def holds_containers() -> bool:
-    """Whether containers, running or not, lie in our engine's folder: they are lost to any other engine."""
+    """Whether our engine's folder holds containers, running or not. No other engine sees them."""
     try:
         return any((DATA / "containers").iterdir())
     except OSError:
-        return False  # no such folder, or not ours to read
+        return False  # no such folder, or no right to read it
 
 
 def pid() -> int | None:
-    """Process id of our running dockerd, or None. A stale pid file counts for nothing."""
+    """Process id of our running dockerd, or None. A stale pid file does not count."""
     try:
         number = int(PIDFILE.read_text())
     except (OSError, ValueError):
@@ -99,7 +99,7 @@ def pid() -> int | None:
 
 
 def _runs(number: int) -> bool:
-    """Whether that process is a running dockerd of ours. One that has ended and waits to be reaped does not count."""
+    """Whether that process is our running dockerd. A zombie, which has ended but is not reaped, does not count."""
     try:
         command = Path(f"/proc/{number}/cmdline").read_bytes().split(b"\0")
     except OSError:
@@ -108,7 +108,7 @@ def _runs(number: int) -> bool:
 
 
 def start() -> None:
-    """Start dockerd and wait until its socket is there. Raises SetupError with the end of its log."""
+    """Start dockerd and wait for its socket. Raises SetupError with the end of its log."""
     HOME.mkdir(parents=True, exist_ok=True)
     RUN.mkdir(parents=True, exist_ok=True)
     if pid() is None:
@@ -136,8 +136,7 @@ def start() -> None:
 def _forget_dead_containerd() -> None:
     """Remove the pid file of a killed containerd.
 
-    dockerd would wait for whatever process has that number now, even for one that has ended and waits to be
-    reaped, and then give up.
+    dockerd would wait for any process that has this id now, even for a zombie, and then give up.
     """
     file = RUN / "docker" / "containerd" / "containerd.pid"
     try:
@@ -160,21 +159,21 @@ def _wait_for_socket(has_ended: Callable[[], bool]) -> None:
 
 
 def stop() -> None:
-    """End our dockerd, then take away the bridges and packet filter rules it leaves."""
+    """Stop our dockerd, then remove its bridges and packet filter rules."""
     if number := pid():
         os.kill(number, signal.SIGTERM)
         deadline = time.monotonic() + STOP_S
         while _runs(number) and time.monotonic() < deadline:
             time.sleep(0.05)
         if _runs(number):
-            raise SetupError(f"dockerd (process {number}) does not end", f"see {LOG}")
+            raise SetupError(f"dockerd (process {number}) does not stop", f"see {LOG}")
     sweep()
 
 
 def sweep() -> None:
-    """Remove what our dockerd left behind when it ended: bridges, packet filter rules, run folder.
+    """Remove what our dockerd left when it ended: bridges, packet filter rules, run folder.
 
-    Does nothing while it runs, or when it has not run since the machine started.
+    It does nothing if dockerd runs, or has not run since the machine started.
     """
     if not RUN.exists() or pid() is not None:
         return
@@ -191,7 +190,7 @@ def _unmount_below(*folders: Path) -> None:
 
 
 def remove_data() -> None:
-    """Delete images, volumes and containers of our engine."""
+    """Delete the images, volumes and containers of our engine."""
     if pid() is not None:
         raise SetupError("our container engine still runs", "run `make down` first")
     shutil.rmtree(DATA, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""What dockerd changes in the host's network, noted before it starts and undone after it has stopped."""
+"""Saves the host's network settings before dockerd starts, and restores them after it has stopped."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def _bridges() -> set[str]:
 
 
 def save_settings(path: Path) -> None:
-    """Write forwarding settings, forward policy and Docker bridges as they are now to `path`, once in a boot.
+    """Write the current forwarding settings, forward policy and Docker bridges to `path`, once in a boot.
 
-    What an earlier boot wrote there tells nothing of this one.
+    A file of an earlier boot does not count.
     """
     if _saved_settings(path):
         return
@@ -55,12 +55,12 @@ def save_settings(path: Path) -> None:
 
 
 def boot_id() -> str:
-    """Another one after each start of the machine."""
+    """The id of this boot; each start of the machine has another one."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 def _saved_settings(path: Path) -> dict[str, Any] | None:
-    """What `save_settings` wrote in this boot; None without that. A file that a crash cut short tells nothing."""
+    """What `save_settings` wrote in this boot; None if there is no whole file of this boot."""
     try:
         kept: dict[str, Any] = json.loads(path.read_text())
     except (FileNotFoundError, json.JSONDecodeError):
@@ -76,8 +76,8 @@ def _forward_policy(rules: str) -> str:
 def rules_without(rules: str, bridges: Sequence[str], chains: bool) -> str:
     """An iptables-save text without the rules of `bridges` and, with `chains`, without Docker's own chains.
 
-    Docker ties every rule to a bridge or to a chain named DOCKER..., except the masquerading of a container that
-    calls its own published port: source and destination are the same address there.
+    Each of Docker's rules names a bridge or a chain DOCKER..., except the masquerading of a container that calls its
+    own published port: there, source and destination are the same address.
     """
     marks = [rf"\b{re.escape(name)}\b" for name in bridges]
     if chains:
@@ -87,9 +87,9 @@ def rules_without(rules: str, bridges: Sequence[str], chains: bool) -> str:
 
 
 def restore_settings(path: Path) -> None:
-    """Delete the bridges and rules that came since `save_settings` wrote `path`; set forwarding back to what it keeps.
+    """Delete bridges and rules that are newer than `path`, which `save_settings` wrote; restore forwarding from it.
 
-    The kernel has forgotten those of an earlier boot.
+    After a reboot there is nothing to delete: the kernel has forgotten them.
     """
     kept = _saved_settings(path)
     if kept is None:

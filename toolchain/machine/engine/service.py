@@ -1,4 +1,4 @@
-"""Start our engine where none answers; stop it when nothing and nobody uses it any more."""
+"""Starts our engine if none answers; stops it when nobody uses it any more."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from toolchain.machine.processes import is_linux
 from toolchain.progress import Step
 from toolchain.steps import SetupError, say, step
 
-# `ip` takes the engine's bridges away when it ends. A Debian of required packages alone has none.
+# `ip` removes the engine's bridges when it ends. A Debian with only required packages has no `ip`.
 NEEDED_PACKAGES = ("docker.io", "iptables", "iproute2")
-# From Debian 13 on the client is in a package of its own, which docker.io only recommends.
+# Since Debian 13, the client has its own package, which docker.io only recommends.
 CLIENT = "docker-cli"
-# Debian's own, which we install ourselves: with it there, nothing needs to be installed.
+# Debian's own engine, which we install. If it is installed, we install nothing.
 DEBIANS = "docker.io"
 
 IN_USE = "in-use.lock"
-# Held, shared, by each process that works with our engine, until it ends.
+# Each process that works with our engine holds this lock, shared, until it ends.
 _in_use: list[IO[str]] = []
 
 
 def ensure() -> Engine:
-    """The engine that answers, after installing and starting Debian's where there is none.
+    """The engine that answers. If none answers, Debian's engine is installed and started.
 
-    Raises SetupError that says what to install where we may not do it ourselves.
+    Raises SetupError, which says what to install, if we may not do it.
     """
     if os.geteuid() == 0 and packages.available():
         packages.finish_interrupted()
@@ -66,7 +66,7 @@ def _install_missing(progress: Step) -> None:
 
 
 def may_install() -> None:
-    """Raise SetupError where we cannot install and start an engine ourselves."""
+    """Raise SetupError if we cannot install and start an engine."""
     asked = os.environ.get("DOCKER_HOST", "")
     if asked and asked != daemon.HOST:
         raise SetupError(
@@ -74,12 +74,13 @@ def may_install() -> None:
         )
     if not is_linux():
         raise SetupError(
-            "no container engine answers, and ours runs on Linux alone",
+            "no container engine answers, and `make up` can start one only on Linux",
             "start Docker Desktop, or another engine that `docker version` reaches",
         )
     if engine := other():
         raise SetupError(
-            f"{engine.name} is installed and does not answer; nothing is installed beside it", engine.fix
+            f"{engine.name} is installed but does not answer; no second engine is installed beside it",
+            engine.fix,
         )
     if os.geteuid() != 0:
         raise SetupError(
@@ -88,23 +89,23 @@ def may_install() -> None:
         )
     if not packages.available():
         raise SetupError(
-            "no container engine answers, and this is no Debian whose own we could install",
+            "no container engine answers, and `make up` can install one only on Debian",
             "install Docker 20.10 or newer and start it",
         )
 
 
 @dataclass(frozen=True)
 class Installed:
-    """An engine, and how it is started."""
+    """An engine, and how to start it."""
 
     name: str
     fix: str
 
 
 def other() -> Installed | None:
-    """The installed engine that is not Debian's docker.io; None where docker.io is installed, or no engine is.
+    """The installed engine that is not Debian's docker.io; None if docker.io or no engine is installed.
 
-    A docker client alone is no engine.
+    A docker client alone is not an engine.
     """
     known = packages.present() if packages.available() else set()
     if DEBIANS in known:
@@ -121,7 +122,7 @@ def other() -> Installed | None:
         return Installed(
             f"Podman ({program})",
             "start it: sudo systemctl start podman.socket, and set DOCKER_HOST=unix:///run/podman/podman.sock; "
-            "or have Docker beside it, which is what has been tried: sudo apt-get install docker.io",
+            "or install Docker beside it, which is tested: sudo apt-get install docker.io",
         )
     return None
 
@@ -133,10 +134,10 @@ def _start_docker(program: str) -> str:
 
 
 def stop() -> bool:
-    """Stop our engine when it runs and nothing needs it; True when it is stopped now.
+    """Stop our engine if nothing needs it; returns True if it is stopped now.
 
-    A container that runs needs it, and so does another process of ours. Images and volumes stay on disk. An engine
-    that we did not start is left alone, and so is root's by anybody else who may use it.
+    A running container needs it, and so does another process of ours. Images and volumes stay on disk. An engine that
+    we did not start is left alone. Other users leave root's engine alone.
     """
     engine, is_root = find(), os.geteuid() == 0
     if engine is None or not engine.ours:
@@ -148,7 +149,7 @@ def stop() -> bool:
     with machine_wide("engine"):
         if engine.output("ps", "--quiet"):
             return False
-        with _kept_from_others() as nobody_uses_it:
+        with _exclusive_use() as nobody_uses_it:
             if nobody_uses_it:
                 with step("stopping the container engine"):
                     daemon.stop()
@@ -156,19 +157,19 @@ def stop() -> bool:
 
 
 def _hold() -> None:
-    """Say that this process works with our engine. Where root has made no file for that, there is none."""
+    """Take the shared lock: this process works with our engine. Without root's lock file, we have no engine."""
     if _in_use:
         return
     with suppress(OSError):
-        # To read: the file is root's, and another user of root's engine holds it, too.
+        # Open for reading: the file is root's, and other users of root's engine lock it too.
         handle = (daemon.HOME / IN_USE).open()
         fcntl.flock(handle, fcntl.LOCK_SH)
         _in_use.append(handle)
 
 
 @contextmanager
-def _kept_from_others() -> Iterator[bool]:
-    """Whether no other process works with our engine; then none is given it before the block ends."""
+def _exclusive_use() -> Iterator[bool]:
+    """Yield whether no other process works with our engine. If so, no other process gets it before the block ends."""
     while _in_use:
         _in_use.pop().close()
     with (daemon.HOME / IN_USE).open("a") as handle:
@@ -181,9 +182,9 @@ def _kept_from_others() -> Iterator[bool]:
 
 
 def remove() -> None:
-    """Everything the engine left on this machine: its data, the packages that we installed for it.
+    """Remove the engine's data, and the packages that we installed for it.
 
-    Where root has made all that, root alone can remove it; this says so.
+    If they are root's and this user is not root, it only says so.
     """
     if os.geteuid() != 0 and daemon.HOME.exists() and not os.access(daemon.HOME, os.W_OK):
         say(f"kept: {daemon.HOME} and the packages that it lists; only root can remove them: sudo make clean")
@@ -194,5 +195,5 @@ def remove() -> None:
     packages.LOG.unlink(missing_ok=True)
     for lock in daemon.HOME.glob("*.lock"):
         lock.unlink()
-    with suppress(OSError):  # somebody may keep volumes there
+    with suppress(OSError):  # a user may keep volumes there
         daemon.HOME.rmdir()

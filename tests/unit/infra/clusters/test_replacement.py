@@ -181,7 +181,7 @@ def test_make_hands_the_permission_on(words: list[str], environment: dict[str, s
     code = (
         "import os, sys; from infra.clusters import replacement; from toolchain.__main__ import parser; "
         "from toolchain.operating import update; asked = parser().parse_args(sys.argv[3:]); "
-        "update.hand_on_consents(asked.adopt, asked.replace_cluster); print(replacement.is_allowed(os.environ))"
+        "update.pass_up_flags(asked.adopt, asked.replace_cluster); print(replacement.is_allowed(os.environ))"
     )
     done = subprocess.run(
         ["make", "-s", "up", f'PYTHON={sys.executable} -c "{code}" ', *words],

@@ -131,7 +131,7 @@ def test_a_promotion_is_one_commit_of_the_stack_file_and_its_renderings(
     assert (status, text) == ("", TAKEN)
     changed = git(clone.root, "show", "--name-only", "--format=%s%n%b", "HEAD").splitlines()
     assert changed[0] == "Promote dev to gpu"
-    assert f"{clone.run} has reached an accuracy of 0.9500." in changed
+    assert f"{clone.run} reached an accuracy of 0.9500." in changed
     assert "big: epochs 1 -> 2" in changed
     assert "big: lr not set -> 1e-3" in changed
     assert [each for each in changed if each.startswith("stacks/")] == [
@@ -139,7 +139,7 @@ def test_a_promotion_is_one_commit_of_the_stack_file_and_its_renderings(
         "stacks/rendered/gpu/jobs/jobs.yaml",
         "stacks/rendered/gpu/jobs/kustomization.yaml",
     ]
-    assert "as before in gpu: seed" in capsys.readouterr().out
+    assert "unchanged in gpu: seed" in capsys.readouterr().out
     stack_changes.promote("dev", "gpu", "0.95")
     assert clone.state()[0] == head, "a second promotion finds nothing to do"
 
@@ -167,7 +167,7 @@ def test_what_else_the_accuracy_was_reached_with_is_named(
     clone.commit()
     clone.trained(0.95)
     stack_changes.promote("dev", "gpu", "0.95")
-    said = f"big: not as in dev, and as before in gpu: {key}"
+    said = f"big: differs from dev, unchanged in gpu: {key}"
     assert said in capsys.readouterr().out.splitlines()
     assert said in git(clone.root, "show", "--no-patch", "--format=%b", "HEAD").splitlines()
     assert json.dumps(OTHERWISE[key]) in clone.state()[2]
@@ -198,7 +198,7 @@ def refuse_commits(clone: Clone) -> None:
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
-        (change, "no commit has what is here: stacks/Pulumi.dev.yaml"),
+        (change, "these files have changes: stacks/Pulumi.dev.yaml"),
         (forget_rendering, "the committed rendering of stack gpu is stale"),
         (refuse_commits, "not today"),
     ],
@@ -368,10 +368,10 @@ def gate_says(*arguments: str) -> str:
     ("arguments", "said"),
     [
         (("", "", ""), "MIN_ACCURACY is missing"),
-        (("dev", "gpu", "99"), "a share from 0 to 1"),
-        (("dev", "gpu", "nan"), "a share from 0 to 1"),
-        (("dev", "gpu", "much"), "a share from 0 to 1"),
-        (("dev", "dev", "0.9"), "promoted to itself"),
+        (("dev", "gpu", "99"), "a number from 0 to 1"),
+        (("dev", "gpu", "nan"), "a number from 0 to 1"),
+        (("dev", "gpu", "much"), "a number from 0 to 1"),
+        (("dev", "dev", "0.9"), "FROM and TO are the same stack"),
     ],
 )
 def test_wrong_arguments_are_refused(gate: Models, arguments: tuple[str, ...], said: str) -> None:
@@ -385,11 +385,16 @@ RUNS: dict[str, tuple[str, list[dict[str, Any]], str, str]] = {
         RUN,
         [epoch(2, 0.98)],
         "w",
-        "job small of stack dev has reached 0.9800, and 0.99 is asked for",
+        "job small of stack dev has accuracy 0.9800 (run small-12345678); MIN_ACCURACY is 0.99",
     ),
     "unfinished": (RUN, [epoch(1, 0.999)], "", f"run {RUN} of stack dev is not finished: 1 of 2 epochs"),
-    "no accuracy": (RUN, [], "w", "tells no accuracy"),
-    "another run": (OTHER, [epoch(2, 0.999)], "w", f"no run {RUN}; the latest is {OTHER}, trained on digits"),
+    "no accuracy": (RUN, [], "w", "reports no accuracy"),
+    "another run": (
+        OTHER,
+        [epoch(2, 0.999)],
+        "w",
+        f"run {RUN}, which was not trained; its latest run is {OTHER}, trained on digits",
+    ),
 }
 
 
@@ -407,10 +412,10 @@ def test_without_any_run_it_says_how_to_get_one(gate: Models) -> None:
 @pytest.mark.parametrize(
     ("outputs", "said"),
     [
-        ({"jobStatus": "Succeeded", "accuracy": 0.5}, "has reached 0.5000"),
-        ({"jobStatus": "Succeeded", "accuracy": None}, "tells no accuracy"),
-        ({"jobStatus": "Suspended", "accuracy": None}, "there is no run"),
-        ({"jobStatus": "Succeeded", "accuracy": 1.0, "run": "another"}, "there is no run"),
+        ({"jobStatus": "Succeeded", "accuracy": 0.5}, "has accuracy 0.5000"),
+        ({"jobStatus": "Succeeded", "accuracy": None}, "reports no accuracy"),
+        ({"jobStatus": "Suspended", "accuracy": None}, "which was not trained"),
+        ({"jobStatus": "Succeeded", "accuracy": 1.0, "run": "another"}, "which was not trained"),
     ],
 )
 def test_of_a_volume_elsewhere_the_state_tells(

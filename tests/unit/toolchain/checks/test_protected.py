@@ -126,13 +126,13 @@ EDITS: dict[str, tuple[Callable[[Path], None], str]] = {
 def test_what_no_commit_has_is_refused_and_named(clone: Path, edit: str) -> None:
     does, named = EDITS[edit]
     does(clone)
-    assert f"no commit has what is here: {named}\n" in refusal()
+    assert f"these files have changes without a commit: {named}\n" in refusal()
 
 
 def test_a_sparse_checkout_hides_no_file(clone: Path) -> None:
     git(clone, "sparse-checkout", "set", "--no-cone", "stacks")
     assert not (clone / "kept").exists()
-    assert "no commit has what is here: kept\n" in refusal()
+    assert "these files have changes without a commit: kept\n" in refusal()
 
 
 SPELLINGS = {
@@ -152,14 +152,14 @@ def test_the_parsed_file_says_that_a_stack_is_protected(clone: Path, spelling: s
     if where == "in the commit":
         git(clone, "commit", "--quiet", "--all", "--message", spelling)
         unprotect(clone)
-    assert f"no commit has what is here: {FILE}\n" in refusal()
+    assert f"these files have changes without a commit: {FILE}\n" in refusal()
 
 
 def test_a_file_of_the_commit_that_is_refused_protects(clone: Path) -> None:
     (clone / FILE).write_text("config:\n  trainstack:protected: maybe\n")
     git(clone, "commit", "--quiet", "--all", "--message", "wrong")
     unprotect(clone)
-    assert f"no commit has what is here: {FILE}\n" in refusal()
+    assert f"these files have changes without a commit: {FILE}\n" in refusal()
 
 
 BASE = "stacks/base.yaml"
@@ -208,7 +208,7 @@ def test_a_base_that_no_commit_has_is_refused_and_named(clone: Path, edit: str, 
     protected.ensure_committed("gpu")()
     does, named = BASES[edit]
     does(clone)
-    assert f"no commit has what is here: {named}\n" in refusal()
+    assert f"these files have changes without a commit: {named}\n" in refusal()
 
 
 def test_a_base_protects_those_alone_that_extend_it(clone: Path) -> None:
@@ -347,7 +347,7 @@ def make_up(*options: str) -> None:
 
 def test_make_up_asks_first(clone: Path, made: list[str]) -> None:
     change(clone)
-    with pytest.raises(SetupError, match="no commit has what is here: kept"):
+    with pytest.raises(SetupError, match="these files have changes without a commit: kept"):
         make_up("--data-dir", "/data/mnist")
     assert made == []
 
@@ -365,7 +365,7 @@ def test_the_renderings_are_compared_with_the_data_set_that_will_be_trained_on(
         make_up(*options)
         assert made == [*copied, "set up", "preview", "up"]
     else:
-        with pytest.raises(SetupError, match="its committed renderings are not what it applies"):
+        with pytest.raises(SetupError, match="its committed renderings are stale"):
             make_up(*options)
         assert made == copied
 

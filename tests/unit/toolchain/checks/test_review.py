@@ -208,7 +208,7 @@ def test_without_git_or_a_commit_there_is_nothing(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(review, "ROOT", tmp_path)
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     said, content = unpacked(tmp_path)
-    assert (said, content) == ("nothing: no commit of a Git repository is here", None)
+    assert (said, content) == ("nothing: this folder has no Git commit", None)
 
 
 def test_without_git_the_program_there_is_nothing(
@@ -227,6 +227,6 @@ def test_a_revision_that_there_is_not_is_refused(clone: Path, tmp_path: Path, as
 def test_two_histories_are_refused(clone: Path, tmp_path: Path) -> None:
     git(clone, "switch", "--quiet", "--orphan", "another")
     commit(clone, "another")
-    with pytest.raises(SetupError, match="no history in common") as refused:
+    with pytest.raises(SetupError, match="no common history") as refused:
         unpacked(tmp_path)
     assert "--unshallow" in refused.value.fix

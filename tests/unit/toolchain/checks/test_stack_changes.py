@@ -90,7 +90,7 @@ def test_the_beginning_of_a_name_will_do(
 ) -> None:
     assert command.main(["use", "--", name]) == 0
     assert asked == [("Pulumi.dev.yaml", "mnist-01234567")]
-    assert "`make up STACK=dev` brings it about" in capsys.readouterr().out
+    assert "`make up STACK=dev` applies this" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("stack", ["away", "gpu"])
@@ -112,7 +112,7 @@ def test_none_trains_again(asked: list[tuple[str, str]], capsys: pytest.CaptureF
 @pytest.mark.parametrize(
     ("stack", "name", "said"),
     [
-        ("dev", "", "a run is needed"),
+        ("dev", "", "RUN is missing"),
         ("dev", "mnist-8", "is not finished"),
         ("dev", "other", "no run is called dev/other"),
         ("dev", "gpu/mnist-01230000", "no run is called"),

@@ -127,7 +127,7 @@ def test_what_came_later_and_needs_one_of_ours_stays_with_it(
     debian.install("ufw", depends=("ufw iptables",))
     packages.purge()
     assert debian.packages == {"base", "ufw", "iptables"}
-    assert "kept, as somebody needs or has asked for them since: iptables" in capsys.readouterr().err
+    assert "kept, because other packages or a user need them: iptables" in capsys.readouterr().err
 
 
 def test_what_was_there_before_has_done_without_what_it_recommends(debian: Debian) -> None:
@@ -212,9 +212,7 @@ def test_nothing_is_removed_to_make_room_for_ours(debian: Debian, tmp_path: Path
         "Remv containerd.io [1.7]\nRemv docker-ce-cli [27]\nInst docker.io (20.10)\n"
     )
     before = debian.packages
-    with pytest.raises(
-        SetupError, match=r"containerd\.io docker-ce-cli would have to be removed; nothing was changed"
-    ):
+    with pytest.raises(SetupError, match=r"would remove containerd\.io docker-ce-cli; nothing was changed"):
         packages.install(["podman"])
     assert debian.packages == before
     done = (tmp_path / "calls").read_text().splitlines()

@@ -88,7 +88,7 @@ def test_a_server_that_never_answers_is_an_error_that_changes_nothing(fake: Fake
 @pytest.mark.parametrize("page", ["<html>log in</html>", ""])
 def test_whoever_else_answers_is_not_the_server(fake: Fake, page: str) -> None:
     fake("kubectl", f"echo '{page}'")
-    assert "says no ok" in str(api_server.problem(variables(), ACCESS))
+    assert "does not say ok" in str(api_server.problem(variables(), ACCESS))
 
 
 FORBIDDEN = 'Error from server (Forbidden): forbidden: User "somebody" cannot get path "/readyz"'

@@ -254,7 +254,7 @@ def test_a_registry_is_asked_once(machine: Machine, monkeypatch: pytest.MonkeyPa
     ("available", "pulls", "nodes", "said"),
     [
         (ALL, False, True, "pulumi /usr/bin/pulumi, kind /usr/bin/kind, kubectl /usr/bin/kubectl"),
-        (ALL - {"kubectl"}, True, True, "kubectl of kind's node image"),
+        (ALL - {"kubectl"}, True, True, "kubectl from kind's node image"),
         (ALL - {"kubectl"}, False, True, "kubectl to be built"),
         (ALL - {"kind"}, True, False, "kind not needed"),
     ],
@@ -413,7 +413,7 @@ def test_a_cluster_that_is_there(
     write(stacks, "config:\n  trainstack:cluster: {kind: existing}\n")
     health, *said = doctor.cluster("own")
     assert health is Health.NOT
-    assert "no kubeconfig" in said[0]
+    assert "its kubeconfig is missing" in said[0]
     assert "export KUBECONFIG=" in said[1]
     file = stacks / "home" / ".kube" / "config" if place == "usual" else stacks / "elsewhere"
     file.parent.mkdir(parents=True, exist_ok=True)

@@ -149,20 +149,20 @@ def cluster(policy: str | None, volume: str | None = "pvc-1") -> objects_left.Lo
 @pytest.mark.parametrize(
     ("live", "fate"),
     [
-        (cluster("Delete"), "its files go when the claim is deleted (reclaim policy Delete)"),
+        (cluster("Delete"), "its files are deleted with the claim (reclaim policy Delete)"),
         (cluster("Retain"), "its volume pvc-1 stays when the claim is deleted (reclaim policy Retain)"),
         (
             cluster(None),
-            "its files go when the claim is deleted (the usual reclaim policy; yours could not be read)",
+            "its files are deleted with the claim (the usual reclaim policy; yours could not be read)",
         ),
-        (cluster("Delete", None), "no volume is bound to it, so that it has no files yet"),
+        (cluster("Delete", None), "no volume is bound to it yet, so it has no files"),
     ],
 )
 def test_the_claim_stays_and_its_reclaim_policy_is_said(live: objects_left.Lookup, fate: str) -> None:
     assert objects_left.claim_lines(retained_claim(), "x", live) == [
         f"left in the cluster: PersistentVolumeClaim/team/models; {fate}",
         "  to delete it: kubectl --namespace team delete persistentvolumeclaim models",
-        "  to go on with it: make up STACK=x ADOPT=0123456789abcdef",
+        "  to use it again: make up STACK=x ADOPT=0123456789abcdef",
     ]
 
 
@@ -179,7 +179,7 @@ def kept_lines(held: dict[str, Any]) -> list[str]:
 
 def test_with_a_kind_cluster_it_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     (said,) = objects_left.claim_lines(retained_claim(CLUSTER), "x", lambda _: None)
-    assert "PersistentVolumeClaim/team/models and its files go with cluster trainstack-x" in said
+    assert "PersistentVolumeClaim/team/models and its files are deleted with cluster trainstack-x" in said
     assert said.endswith("models/x")
 
 

@@ -130,7 +130,7 @@ def test_whatever_an_object_consists_of_is_compared(section: str) -> None:
 
 
 def test_an_object_that_is_gone_is_missing(applied: list[dict[str, Any]]) -> None:
-    assert said() == ["PyTorchJob/kubeflow/mnist is missing: `make up` makes it"]
+    assert said() == ["PyTorchJob/kubeflow/mnist is missing: `make up` creates it"]
 
 
 def test_one_that_has_left_is_not_missing(applied: list[dict[str, Any]]) -> None:
@@ -218,7 +218,7 @@ def committed() -> dict[str, Any]:
 def test_a_stack_file_as_applied(last: Callable[..., None]) -> None:
     last(committed())
     (line,) = quick_drift.of_file("dev")
-    assert line.startswith("the stack file is as at the update of 2026-11-23 12:00")
+    assert line.startswith("the stack file is unchanged since the update of 2026-11-23 12:00")
 
 
 def test_a_key_that_waits_is_named(last: Callable[..., None]) -> None:
@@ -226,7 +226,7 @@ def test_a_key_that_waits_is_named(last: Callable[..., None]) -> None:
     config["trainstack:job"]["training"]["epochs"] = 9
     last(config, failed=NOON)
     assert quick_drift.of_file("dev") == [
-        "the update of 2026-11-23 12:00 has failed: `make up`",
+        "the update of 2026-11-23 12:00 failed: run `make up`",
         "stack file: job.training.epochs: 9 -> 1 (job replaced), waits for `make up`",
     ]
 
@@ -237,7 +237,7 @@ def test_of_a_base_it_is_said_that_it_is_not_compared(
     last({agreed.EXTENDS: "base"})
     monkeypatch.setattr(quick_drift, "_changed_keys", lambda stack, applied: [])
     lines = quick_drift.of_file("dev")
-    assert "what the stack's base had then is not kept, and not compared: `make drift`" in lines[0]
+    assert "the earlier keys of the stack's base are not kept and not compared: `make drift`" in lines[0]
     assert len(lines) == 2
 
 

@@ -192,7 +192,7 @@ def target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_nothing_is_copied_when_a_file_is_bad(source: Path, target: Path) -> None:
-    with pytest.raises(SetupError, match=r"(?s)ubyte.*fetch the file again"):
+    with pytest.raises(SetupError, match=r"(?s)ubyte.*download the file again"):
         setup.copy_verified(source)
     assert not target.exists()
 

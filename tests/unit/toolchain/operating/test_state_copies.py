@@ -72,7 +72,7 @@ def test_the_latest_whole_copy_is_taken(
     state_copies.heal("dev")
 
     assert file.read_text() == written(taken)
-    assert "state of stack dev was torn" in capsys.readouterr().err
+    assert "state of stack dev was damaged" in capsys.readouterr().err
 
 
 def test_a_whole_state_is_left_as_it_is(stacks: Path, capsys: pytest.CaptureFixture[str]) -> None:

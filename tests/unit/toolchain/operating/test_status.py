@@ -101,19 +101,19 @@ def test_a_stack_that_was_refused_before_its_first_object_shows_its_owner(
     assert status.inspect_stack("dev")[-1].said.startswith(OWNER)
 
 
-@pytest.mark.parametrize("theirs", [False, True], ids=["a torn state", "the user's own backend"])
+@pytest.mark.parametrize("theirs", [False, True], ids=["a damaged state", "the user's own backend"])
 def test_an_id_that_nobody_could_ask_for_is_unknown(
     told: dict[str, Any], monkeypatch: pytest.MonkeyPatch, theirs: bool
 ) -> None:
     def torn(stack: str) -> dict[str, Any]:
-        raise SetupError(f"the state of stack {stack} is torn")
+        raise SetupError(f"the state of stack {stack} is damaged")
 
     monkeypatch.setattr(state, "deployment", torn)
     monkeypatch.setattr(user_backend, "backend", lambda: "s3://bucket" if theirs else None)
     told["objects"] = []
     owner = status.inspect_stack("dev")[-1]
     assert (owner.what, owner.health) == (Part.OWNER, Health.UNKNOWN)
-    assert ("your own backend" if theirs else "is torn") in owner.said
+    assert ("your own backend" if theirs else "is damaged") in owner.said
 
 
 @pytest.mark.parametrize(
@@ -163,11 +163,11 @@ LEFT = {"namespace": "kubeflow", "job": "job", "run": "job-1", "jobStatus": "Suc
             False,
             True,
             LEFT,
-            "PyTorchJob/kubeflow/job has finished and left; its run is job-1",
+            "PyTorchJob/kubeflow/job has finished and was deleted; its run is job-1",
             Health.HEALTHY,
         ),
         (False, True, {**LEFT, agreed.TTL: None}, "no job with this stack's mark: `make up`", Health.NOT),
-        (True, True, LEFT, "no job with this stack's mark: a finished one leaves; ", Health.UNKNOWN),
+        (True, True, LEFT, "no job with this stack's mark: a finished job is deleted; ", Health.UNKNOWN),
         (True, False, LEFT, "no job with this stack's mark: `make up`", Health.NOT),
     ],
     ids=["left", "stayed", "not asked", "stays"],
@@ -196,7 +196,7 @@ ACTIVE = {"jobsStatus": [{"name": "node", "active": 1}]}
 @pytest.mark.parametrize(
     ("found", "said", "health"),
     [
-        ({}, "without a condition yet", Health.HEALTHY),
+        ({}, "no condition yet", Health.HEALTHY),
         (ACTIVE, "Running", Health.HEALTHY),
         (condition("Suspended"), "Suspended", Health.HEALTHY),
         (condition("Complete"), "Succeeded", Health.HEALTHY),
@@ -362,7 +362,7 @@ def _or_raise(answer: Any) -> Any:
     [
         ("objects", healthy(), 0, OWNER),
         ("engine", None, 1, "no container engine answers"),
-        ("nodes", [], 1, "is not there"),
+        ("nodes", [], 1, "does not exist"),
         ("state", "exited", 1, "exited"),
         ("problem", "connection refused", 2, "connection refused"),
         ("objects", SetupError("a time-out"), 2, "a time-out"),

@@ -41,7 +41,7 @@ def test_a_cold_start_says_how_long_why_and_how_to_make_it_short(machine: pytest
     assert "this start takes about 14 min" in first
     assert all(name in first for name in EVERY)
     assert "the Python packages" in first
-    assert "shorter:" in second
+    assert "to shorten it:" in second
 
 
 def test_before_the_packages_tell_it_says_both_what_a_cluster_of_ours_takes_and_one_that_is_there(
@@ -54,7 +54,7 @@ def test_before_the_packages_tell_it_says_both_what_a_cluster_of_ours_takes_and_
     first, second, _ = time_estimate.estimate("existing").splitlines()
     assert "this start takes about 14 min" in first
     tools = "kubectl, pulumi, training-operator"
-    assert second.endswith(f"or about 7 min, if the cluster is there already: of the tools {tools}")
+    assert second.endswith(f"or about 7 min if the cluster exists: it then builds {tools}")
 
 
 def test_more_cores_need_less_time() -> None:

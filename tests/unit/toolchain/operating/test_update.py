@@ -138,15 +138,15 @@ def test_what_fails_is_tried_again_and_not_left_out_where_it_can_be_mended(
 @pytest.mark.parametrize("given", ["0123", "0123456789ABCDEF", "x" * 16])
 def test_what_is_no_owners_id_is_refused_before_anything_is_set_up(given: str) -> None:
     with pytest.raises(SetupError, match="make status"):
-        update.hand_on_consents(given, "")
+        update.pass_up_flags(given, "")
 
 
 def test_consents_reach_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in (agreed.ADOPT, agreed.REPLACE_CLUSTER):
         monkeypatch.setenv(name, "before")
-    update.hand_on_consents("", "")
+    update.pass_up_flags("", "")
     assert environment.for_child({})[agreed.ADOPT] == "before"
-    update.hand_on_consents("0123456789abcdef", "yes")
+    update.pass_up_flags("0123456789abcdef", "yes")
     passed = environment.for_child({})
     assert (passed[agreed.ADOPT], passed[agreed.REPLACE_CLUSTER]) == ("0123456789abcdef", "yes")
 
@@ -198,7 +198,7 @@ def tell(variable: dict[str, str], *uids: str, kind: str = PYTORCHJOB.resource) 
 def test_one_that_had_failed_before_is_deleted_and_gone(
     server: Server, capsys: pytest.CaptureFixture[str], type_: str, kind: str
 ) -> None:
-    with update.trying_again({}, holding(OLD, type_=type_)) as (variable, remove):
+    with update.retrying_failed_jobs({}, holding(OLD, type_=type_)) as (variable, remove):
         tell(variable, OLD, kind=kind)
         assert remove()
         assert not remove(), "it is told once"
@@ -212,14 +212,14 @@ def test_one_that_had_failed_before_is_deleted_and_gone(
 
 def test_a_successor_of_its_name_is_another_job(server: Server) -> None:
     server.successor = NEW
-    with update.trying_again({}, holding(OLD)) as (variable, remove):
+    with update.retrying_failed_jobs({}, holding(OLD)) as (variable, remove):
         tell(variable, OLD)
         assert remove()
 
 
 @pytest.mark.parametrize("uids", [(), (NEW,)])
 def test_one_that_this_update_has_made_is_no_old_failure(server: Server, uids: tuple[str, ...]) -> None:
-    with update.trying_again({}, holding(OLD)) as (variable, remove):
+    with update.retrying_failed_jobs({}, holding(OLD)) as (variable, remove):
         tell(variable, *uids)
         assert not remove()
     assert not server.calls
@@ -228,15 +228,15 @@ def test_one_that_this_update_has_made_is_no_old_failure(server: Server, uids: t
 def test_a_job_that_does_not_go_is_an_error(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     server.looks = 1000
     monkeypatch.setattr(update, "GONE_S", 0)
-    with update.trying_again({}, holding(OLD)) as (variable, remove):
+    with update.retrying_failed_jobs({}, holding(OLD)) as (variable, remove):
         tell(variable, OLD)
-        with pytest.raises(SetupError, match="was deleted, and is not gone"):
+        with pytest.raises(SetupError, match="was deleted, but still exists"):
             remove()
 
 
 def test_a_refusal_is_said(server: Server) -> None:
     server.refuses = True
-    with update.trying_again({}, holding(OLD)) as (variable, remove):
+    with update.retrying_failed_jobs({}, holding(OLD)) as (variable, remove):
         tell(variable, OLD)
         with pytest.raises(SetupError, match="cannot be deleted: Forbidden"):
             remove()
@@ -297,7 +297,7 @@ def test_the_first_merge_is_not_applied_after_the_second(clone: Path, history: H
     history(("update", second))
     said = refusal()
     assert f"was updated on 2026-11-22T16:00:00.000Z from commit {second[:12]}" in said
-    assert "is no part of the commit that is checked out here" in said
+    assert "is not part of the commit that is checked out here" in said
     assert "git pull" in said
 
 
@@ -307,7 +307,7 @@ def test_of_two_branches_neither_undoes_the_other(clone: Path, history: History)
     git(clone, "checkout", "--quiet", "main")
     commit(clone, "other")
     history(("update", one))
-    assert "is no part of" in refusal()
+    assert "is not part of" in refusal()
     git(clone, "merge", "--quiet", "--strategy", "ours", "--message", "both", "one")
     update.ensure_contained({}, "gpu")
 
@@ -333,7 +333,7 @@ def test_a_clone_without_history_is_told_so(
     git(clone, "clone", "--quiet", "--depth", "1", clone.as_uri(), str(shallow))
     monkeypatch.setattr(update, "ROOT", shallow)
     history(("update", first))
-    assert "a clone with its whole history" in refusal()
+    assert "clone the whole history" in refusal()
 
 
 @pytest.mark.parametrize(

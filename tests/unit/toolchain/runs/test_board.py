@@ -35,7 +35,7 @@ def test_what_is_no_port_is_refused(
 ) -> None:
     assert command.main(["board", "--port", port]) == 1
     said = capsys.readouterr().err
-    assert f"PORT={port} is no port" in said
+    assert f"PORT={port} is not a port" in said
     assert "fix: make board PORT=0" in said
 
 

@@ -75,9 +75,9 @@ def test_a_failed_trial_is_one_and_the_others_go_on(tmp_path: Path) -> None:
 
 def test_a_search_whose_trials_all_fail_ends(tmp_path: Path) -> None:
     found = world(tmp_path, plan={"trials": 50}, fails=frozenset(range(50)))
-    with pytest.raises(SetupError, match="trials have failed, and none has come to its end") as refused:
+    with pytest.raises(SetupError, match="trials failed, and no trial succeeded") as refused:
         begin(found)
-    assert "the same command goes on" in refused.value.fix
+    assert "run the same command to continue" in refused.value.fix
     assert len([each for each in found.study if each.state == trials.FAILED]) <= rounds.MOST_FAILED + 1
 
 
@@ -206,7 +206,7 @@ def test_a_cluster_that_cannot_be_brought_back_ends_the_search(tmp_path: Path) -
     with pytest.raises(SetupError, match="even after `make up`") as refused:
         begin(found)
     assert found.brought_back == [[0, 1]]
-    assert "the same command goes on" in refused.value.fix
+    assert "run the same command to continue" in refused.value.fix
 
 
 def test_a_search_whose_stack_is_taken_down_ends_at_once(tmp_path: Path) -> None:
@@ -218,7 +218,7 @@ def test_a_search_whose_stack_is_taken_down_ends_at_once(tmp_path: Path) -> None
 
     with pytest.raises(SetupError, match="the stack was taken down") as refused:
         rounds.search(found.asked, PlayedStudy(found), PlayedStack(found), found.said.append, pause)
-    assert "the same command goes on" in refused.value.fix
+    assert "run the same command to continue" in refused.value.fix
     assert found.submissions == [[], [0, 1]], "nothing is made again that was taken down"
 
 

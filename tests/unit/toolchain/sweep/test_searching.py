@@ -110,7 +110,7 @@ def test_a_folder_that_cannot_be_written_is_named(clone: Path, monkeypatch: pyte
         searching.make_folder(clone / "models" / "dev" / "sweep")
     assert "sudo chmod o+w" in refused.value.fix
     (clone / "models" / "gpu").write_text("a file")
-    with pytest.raises(SetupError, match="cannot be made"):
+    with pytest.raises(SetupError, match="cannot be created"):
         searching.make_folder(clone / "models" / "gpu" / "sweep")
 
 
@@ -189,16 +189,16 @@ def test_it_is_not_asked_again_where_nothing_has_happened(tmp_path: Path) -> Non
 
 
 def test_another_search_of_the_same_name_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SetupError, match="other options, another training") as refused:
+    with pytest.raises(SetupError, match="other options, or another training") as refused:
         study(tmp_path, {"error": "another search"}).exchange([], proposes=True)
-    assert "another name" in refused.value.fix
+    assert "change sweep.name" in refused.value.fix
     assert str(tmp_path / "sweep" / "sweep.journal") in refused.value.fix
 
 
 def test_an_error_of_it_is_shown_and_the_study_is_let_alone(tmp_path: Path) -> None:
     with pytest.raises(SetupError, match=r"ended with status 1, .*no space left") as refused:
         study(tmp_path, status=1).exchange([], proposes=True)
-    assert "the same command goes on" in refused.value.fix
+    assert "run the same command to continue" in refused.value.fix
     assert "journal" not in str(refused.value), "nobody is to touch it"
 
 
@@ -212,7 +212,7 @@ def test_a_process_that_was_killed_says_so(tmp_path: Path) -> None:
 
 def test_a_file_that_is_no_study_is_to_be_moved_aside(tmp_path: Path) -> None:
     found = study(tmp_path, {"error": "unreadable", "text": "JSONDecodeError: line 1"})
-    with pytest.raises(SetupError, match=r"no journal of Optuna's: JSONDecodeError: line 1") as refused:
+    with pytest.raises(SetupError, match=r"not a journal of Optuna: JSONDecodeError: line 1") as refused:
         found.exchange([], proposes=True)
     file = tmp_path / "sweep" / "sweep.journal"
     assert f"mv {file} {file}.old" in refused.value.fix

@@ -55,7 +55,7 @@ def test_a_dockerd_that_ends_is_told_at_once_with_its_own_words(dockerd: Path) -
 
 def test_a_dockerd_without_a_version_is_told(dockerd: Path) -> None:
     (dockerd / "version").write_text("")
-    with pytest.raises(SetupError, match="dockerd tells no version"):
+    with pytest.raises(SetupError, match="dockerd reports no version"):
         daemon.start()
 
 

@@ -10,7 +10,7 @@ import yaml
 
 from infra import paths
 from infra.config.errors import ConfigError
-from infra.review.key_changes import unapplied
+from infra.review.key_changes import config_diff
 
 STACKS = sorted((paths.ROOT / "stacks").glob("Pulumi.*.yaml"))
 JOB = {"name": "mnist", "training": {"epochs": 1}}
@@ -24,7 +24,7 @@ def file_with(folder: Path, config: dict[str, Any]) -> Path:
 
 @pytest.mark.parametrize("file", STACKS, ids=lambda file: file.stem)
 def test_a_stack_that_was_applied_as_it_is_has_nothing_waiting(file: Path) -> None:
-    assert unapplied(file, yaml.safe_load(file.read_text())["config"]) == []
+    assert config_diff(file, yaml.safe_load(file.read_text())["config"]) == []
 
 
 @pytest.mark.parametrize(
@@ -67,23 +67,23 @@ def test_each_changed_key_is_told_with_what_it_does(
     tmp_path: Path, changes: dict[str, Any], said: list[str]
 ) -> None:
     file = file_with(tmp_path, {"trainstack:job": {**JOB, **changes}})
-    assert unapplied(file, {"trainstack:job": JOB}) == said
+    assert config_diff(file, {"trainstack:job": JOB}) == said
 
 
 def test_of_an_encrypted_value_only_that_it_is_another(tmp_path: Path) -> None:
     before, after = ({**JOB, "env": {"TOKEN": {"secure": f"v1:{word}:{word}"}}} for word in ("old", "new"))
-    (line,) = unapplied(file_with(tmp_path, {"trainstack:job": after}), {"trainstack:job": before})
+    (line,) = config_diff(file_with(tmp_path, {"trainstack:job": after}), {"trainstack:job": before})
     assert line.count('"TOKEN": "encrypted ') == 2
     assert "old" not in line
     assert "new" not in line
-    assert unapplied(file_with(tmp_path, {"trainstack:job": before}), {"trainstack:job": before}) == []
+    assert config_diff(file_with(tmp_path, {"trainstack:job": before}), {"trainstack:job": before}) == []
 
 
 def test_a_default_that_is_written_out_is_no_change(tmp_path: Path) -> None:
     file = file_with(tmp_path, {"trainstack:job": JOB, "trainstack:protected": False})
     # Pulumi's history has text for what is no mapping.
-    assert unapplied(file, {"trainstack:job": {**JOB, "replicas": {"master": 1}}}) == []
-    assert unapplied(file, {"trainstack:job": JOB, "trainstack:protected": "true"}) == [
+    assert config_diff(file, {"trainstack:job": {**JOB, "replicas": {"master": 1}}}) == []
+    assert config_diff(file, {"trainstack:job": JOB, "trainstack:protected": "true"}) == [
         "protected: true -> not set (nothing)"
     ]
 
@@ -100,7 +100,7 @@ def test_what_is_no_configuration_is_not_compared(
 ) -> None:
     file = file_with(tmp_path, {"trainstack:job": {**JOB, "training": wrong}})
     with pytest.raises(ConfigError, match=named):
-        unapplied(file, {"trainstack:job": {**JOB, "training": applied}})
+        config_diff(file, {"trainstack:job": {**JOB, "training": applied}})
 
 
 BASE = {"trainstack:job": {**JOB, "rerun": 1}}
@@ -138,4 +138,4 @@ EXTENDING: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
 def test_of_a_stack_that_extends_its_own_keys_are_compared(tmp_path: Path, case: str) -> None:
     applied, config, said = EXTENDING[case]
     (tmp_path / "base.yaml").write_text(yaml.safe_dump({"config": BASE}))
-    assert unapplied(file_with(tmp_path, config), applied) == said
+    assert config_diff(file_with(tmp_path, config), applied) == said
