@@ -123,8 +123,8 @@ TABLE: dict[State, dict[str, dict[str, Outcome]]] = {
         DRIFT: usually(REFUSED, KEPT=SHARED),
     },
     TERMINATING: {
-        UP: usually(KEPT),
-        PREVIEW: usually(KEPT),
+        UP: usually(TOLD),
+        PREVIEW: usually(TOLD),
         DOWN: usually(DELETED),
         STATUS: usually(KEPT, TOLD=SHOWN),
         DRIFT: usually(KEPT),
@@ -283,6 +283,8 @@ def lasting(live: Manifest | None) -> Any:
     """What no controller writes by itself."""
     if live is None:
         return None
+    if is_leaving(live):
+        return {name: live["metadata"][name] for name in ("uid", "deletionTimestamp")}
     metadata = {
         name: live["metadata"].get(name) for name in ("uid", "labels", "annotations", "deletionTimestamp")
     }
@@ -395,6 +397,7 @@ class Stand:
         definition = made.folder / "Pulumi.yaml"
         definition.write_text(definition.read_text().replace("main: infra", f"main: {program.name}"))
         self.how: str | None = DOWN
+        self.held: tuple[str, ...] = ()
 
     def be(self, how: str | None) -> None:
         """Bring it about, from wherever an earlier test has left it."""
@@ -524,6 +527,7 @@ def run(stand: Stand, verb: str, capfd: pytest.CaptureFixture[str]) -> tuple[End
     return ended, "\n".join([ended.told, *capfd.readouterr()])
 
 
+LEAVING = "being deleted"
 NOT_ASKED = re.compile(
     r"(?i)may not (get|list)|cannot be asked|cannot be read|forbidden|failed|503|timed? ?out"
 )
@@ -549,6 +553,8 @@ def judged(verb: str, each: Manifest, before: Any, after: Any, ended: Ended, tol
         if names(each, unknown) or place(each)[0].plural in unknown:
             return UNKNOWN
         return TOLD if names(each, bad) else (KEPT if before else NOTHING)
+    if any(LEAVING in line and names(each, line) for line in lines):
+        return TOLD
     is_error = bool(ended.told) if verb != PREVIEW else ended.status != 0
     if is_error and "fix: " not in told:
         return f"an error without a way on: {told}"
@@ -650,7 +656,10 @@ def scene(stand: Stand, found: State, verb: str, kinds: tuple[str, ...], user: U
         with user.without(objects[0]) if found is FORBIDDEN else user.hurt(objects, found):
             yield
     elif found is TERMINATING:
+        if stand.held != kinds:
+            stand.be(UP)
         stand.be(HELD)
+        stand.held = kinds
         for each in objects:
             stand.cluster.hold(each, FINALIZER)
             stand.cluster.delete(each)
