@@ -121,6 +121,11 @@ def needs_two_passes(stack: Stack, look: Look, objects: list[Manifest], owned: O
         return False
     found = adoption.survey(look, objects, owned)
     adoption.refuse_others(found, stack.name)
+    if leaving := [title(each) for each in found.live if each["metadata"].get("deletionTimestamp")]:
+        pulumi.log.warn(
+            f"these objects are being deleted: {', '.join(leaving)}; once they are gone, the same command makes them "
+            "again; `kubectl get … --output yaml` shows the finalizers that hold one"
+        )
     if unknown := ensure_not_older(stack, objects, found.live):
         pulumi.log.info(f"these objects say no version; the update changes them: {listed(unknown, FEW)}")
     if creation and creation.refusal:

@@ -38,6 +38,8 @@ TENANT_KINDS = "persistentvolumeclaims"
 CLAIM = "PersistentVolumeClaim"
 LISTED = ("Namespace", "PersistentVolume", CLAIM, "Deployment", "Job", "PyTorchJob", TRAINJOB)
 """What KINDS, JOBS and TRAINJOBS are called in a manifest."""
+JUDGED = ("PersistentVolume", CLAIM, "Deployment", "PyTorchJob", TRAINJOB)
+"""Those with a phase or a condition. The others are only there, missing or being deleted."""
 OPERATOR = "training-operator"
 NOT_SET_UP = (
     "not asked: the Python packages are missing or out of date; `make fetch` or `make up` installs them"
@@ -329,6 +331,12 @@ def inspect_objects(
         *_each(Part.VOLUME, by_kind.get("PersistentVolume", []), _bound),
         *_each(Part.CLAIM, by_kind.get(CLAIM, []), bound_or_waiting),
         *_each(Part.JOB, [*by_kind.get("PyTorchJob", []), *by_kind.get(TRAINJOB, [])], _job),
+    ]
+    unjudged = [each for kind in LISTED if kind not in JUDGED for each in by_kind.get(kind, [])]
+    findings += [
+        Finding(Part.DRIFT, Health.NOT, f"{adoption.title(each)} Terminating", each)
+        for each in unjudged
+        if each["metadata"].get("deletionTimestamp")
     ]
     findings += [
         Finding(
