@@ -42,7 +42,7 @@ class Addon(StrEnum):
 PUBLISHED_NAMESPACE = "kubeflow"
 POLICIES_SINCE = (1, 30)
 MOVES = "The stack moves: its objects are deleted from the old cluster; files stay on the old nodes."
-NAMES = "The key only names the cluster: the stack moves if the kubeconfig leads to another one."
+NAMES = "The key only checks the cluster: if the kubeconfig leads to another one, the stack moves."
 
 
 class ClusterConfig(Section):
@@ -62,8 +62,8 @@ class ClusterConfig(Section):
     )
     pod_security: PodSecurity = setting(
         about=(
-            "Pod Security level that the stack's namespaces enforce; they also warn of what `restricted` would "
-            "refuse."
+            "Pod Security level that the stack's namespaces enforce; the API server also warns of pods that break "
+            "`restricted`."
         ),
         default=PodSecurity.BASELINE,
         changing=Outcome.IN_PLACE,

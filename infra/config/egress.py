@@ -29,7 +29,7 @@ def _network(value: str) -> str:
 
 
 class Egress(Section):
-    """One port: of every address, or of one network or namespace."""
+    """One port that replicas may reach: at every address, in one network or in one namespace."""
 
     model_config = every_key(
         changing=Outcome.IN_PLACE,

@@ -31,13 +31,13 @@ class Preset(StrEnum):
 
 
 class ImageConfig(Section):
-    """Either `reference`, or what to build, from which sources, and where to push it."""
+    """Either a ready-made image (`reference`), or an image to build: its target, its sources, its repository."""
 
     model_config = every_key(changing=Outcome.JOB_REPLACED)
 
     target: Target = setting(about="Target of Dockerfile_training to build.", default=Target.CPU)
     preset: Preset | None = setting(
-        about="Published system whose recipe and defaults the trainer uses; default: pytorch-simple.",
+        about="Published example that the trainer follows in recipe and defaults; default: pytorch-simple.",
         default=None,
     )
     context: str | None = setting(

@@ -30,7 +30,7 @@ PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
 
 
 class JobConfig(Section):
-    """One PyTorchJob. Put our trainer's options into `training`, not into `args`; your own program takes any words."""
+    """One PyTorchJob. Put our trainer's options into `training`, not into `args`; your program may have any `args`."""
 
     model_config = every_key(changing=Outcome.JOB_REPLACED)
 
@@ -91,8 +91,8 @@ class JobConfig(Section):
     egress: tuple[Egress, ...] | None = setting(
         about=(
             "What replicas may reach besides each other and DNS, by a NetworkPolicy; default: nothing in a cluster "
-            "that the stack creates, everything in others; our own node image for kind does not enforce it, [others "
-            "do](security.md#the-replicas-network)."
+            "that the stack creates, everything in others; our own node image for kind does not enforce it: see "
+            "[networks](security.md#the-replicas-network)."
         ),
         default=None,
         allowed="a list of ports, [] for none",

@@ -29,7 +29,7 @@ class Quota(Section):
         examples=["32Gi"],
     )
     gpu: Count | None = setting(
-        about="Maximum of GPUs of all pods, for each GPU resource that jobs use.",
+        about="Maximum number of GPUs of all pods; each GPU resource that jobs use has this maximum.",
         default=None,
         allowed="a whole number of at least 1",
         examples=[4],

@@ -49,7 +49,7 @@ class MatrixConfig(Section):
         note="Jobs whose values stay do not change. Adding or removing a key renames all jobs, so all are replaced.",
     )
     exclude: tuple[Combination, ...] = setting(
-        about="Combinations to leave out: all that have the values of an entry.",
+        about="Combinations to leave out; an entry leaves out each combination that has all its values.",
         default=(),
         allowed="a list of mappings: a key of options to one of its values",
         examples=["[{training.lr: 0.1, training.seed: 2}]"],

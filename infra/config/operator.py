@@ -58,8 +58,8 @@ class OperatorConfig(Section):
 
     queue: Queueing = setting(
         about=(
-            "Who admits jobs that name a queue; with kueue, an existing Kueue is used, or else installed as "
-            "`install` says: see [Queues](kueue.md)."
+            "Who admits jobs that name a queue; kueue uses an existing Kueue; if there is none, `install` "
+            "decides whether the stack installs it: see [Queues](kueue.md)."
         ),
         default=Queueing.NONE,
         changing=Outcome.IN_PLACE,
@@ -75,7 +75,7 @@ class OperatorConfig(Section):
     )
 
     concurrency: Count | None = setting(
-        about="How many jobs the operator that the stack installs handles at once; default: 1, with v2 5.",
+        about="How many jobs the installed operator handles at once; default: 1, with v2 5.",
         default=None,
         allowed="a whole number of at least 1",
         examples=[8],

@@ -34,30 +34,30 @@ class WithinCohort(StrEnum):
 
 
 class Amounts(Section):
-    """Amounts that jobs request (`resources.requests`), summed over all replicas."""
+    """Maximum amounts; they limit the sum of `resources.requests` of all admitted jobs and replicas."""
 
     model_config = every_key(changing=Outcome.IN_PLACE)
 
     cpu: Quantity | None = setting(
-        about="CPU that all admitted jobs may request together.",
+        about="Maximum CPU of all admitted jobs together.",
         default=None,
         allowed="a quantity of CPUs",
         examples=[8],
     )
     memory: Quantity | None = setting(
-        about="Memory that all admitted jobs may request together.",
+        about="Maximum memory of all admitted jobs together.",
         default=None,
         allowed="a quantity of bytes",
         examples=["32Gi"],
     )
     gpu: Count | None = setting(
-        about="GPUs that all admitted jobs may request together, for each GPU resource that jobs use.",
+        about="Maximum number of GPUs of all admitted jobs; each GPU resource that jobs use has this maximum.",
         default=None,
         allowed="a whole number of at least 1",
         examples=[4],
     )
     pods: Count | None = setting(
-        about="Replicas that all admitted jobs may have together.",
+        about="Maximum number of replicas of all admitted jobs together.",
         default=None,
         allowed="a whole number of at least 1",
         examples=[20],
@@ -82,7 +82,7 @@ class Flavor(Section):
     model_config = every_key(changing=Outcome.IN_PLACE)
 
     name: DnsLabel = setting(
-        about="Name of the ResourceFlavor; an existing one of somebody else is used unchanged.",
+        about="Name of the ResourceFlavor; if somebody else created it, it is used unchanged.",
         default=USUAL_FLAVOR,
         allowed="a DNS label",
         examples=["a100"],
@@ -131,7 +131,7 @@ class Preemption(Section):
         about="Which jobs of this queue are preempted for a job that waits in it.", default=WithinQueue.NEVER
     )
     reclaim_within_cohort: WithinCohort = setting(
-        about="Which borrowing jobs of the cohort's other queues are preempted for a job of this queue.",
+        about="Which jobs of the cohort's other queues are preempted if they use quota that this queue lent.",
         default=WithinCohort.NEVER,
     )
 
@@ -171,8 +171,8 @@ class QueueConfig(Section):
     )
     priorities: dict[DnsLabel, Whole] = setting(
         about=(
-            "WorkloadPriorityClasses that jobs may name (`job.priority`), with their values; an existing one of "
-            "somebody else is used unchanged."
+            "WorkloadPriorityClasses that jobs may name (`job.priority`), with their values; if somebody else "
+            "created a class, it is used unchanged."
         ),
         default_factory=dict,
         allowed="a mapping of names to whole numbers; the highest goes first",

@@ -63,11 +63,11 @@ config:
   values make the same name and the same run, in any order. If you add or remove a value, its jobs are added or removed,
   and the others stay. A name has 50 characters at most; a longer one is refused before anything changes. At most 1000
   combinations are allowed.
-- At most `maxParallel` jobs run at once: each job waits for the end of the run `maxParallel` places earlier. If a
+- At most `maxParallel` jobs run at once: with 20, job 21 waits for the end of job 1, job 22 for the end of job 2. If a
   job fails, the jobs that wait for it do not start; the others continue, then `make up` fails. The next `make up`
   starts the failed job again. To continue without it, list its combination in `exclude`.
-- Pulumi follows at most `PULUMI_PARALLEL` runs at once, 128 if `make` starts it. For more, set the variable higher than
-  `maxParallel`. A Kueue queue (`job.queue`) limits jobs in the cluster instead.
+- Pulumi waits for at most `PULUMI_PARALLEL` jobs at once: 128 if `make` starts Pulumi. If more jobs shall run at once,
+  set the variable higher than `maxParallel`. A Kueue queue (`job.queue`) limits jobs in the cluster instead.
 - Only `make up` obeys `maxParallel`: `kubectl apply` of the rendered manifests starts all jobs at once. So a stack with
   `maxParallel` has no kustomization for GitOps engines.
 - `make runs` lists all runs with their accuracy. `make rerun` raises the template's `rerun`, so all jobs train again.

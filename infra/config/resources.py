@@ -78,7 +78,7 @@ class ResourcesConfig(Amounts):
     """Limits of one replica. Every resource of Kubernetes is a key: `ephemeral-storage`, `nvidia.com/mig-1g.5gb`."""
 
     cpu: Quantity = setting(
-        about="CPU that a replica may use; the trainer starts as many threads.",
+        about="CPU that a replica may use; the trainer starts one thread per CPU.",
         default="1",
         allowed="a quantity of CPUs",
         examples=[1],
@@ -99,7 +99,7 @@ class ResourcesConfig(Amounts):
         paths=in_container("resources.limits"),
     )
     gpu_resource: ExtendedResource = setting(
-        about="Resource that `gpu` counts, as the nodes name it: another vendor's GPUs, or slices.",
+        about="Name of the nodes' GPU resource; change it for another vendor's GPUs, or for slices of a GPU.",
         default=GPU,
         allowed=EXTENDED,
         examples=["amd.com/gpu"],

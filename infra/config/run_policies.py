@@ -40,7 +40,7 @@ class RendezvousBackend(StrEnum):
 
 
 class SchedulingPolicy(Section):
-    """Needs a gang scheduler in somebody else's training-operator."""
+    """Needs a training-operator that somebody else installed with a gang scheduler."""
 
     model_config = every_key(changing=Outcome.JOB_REPLACED, paths=only_v1(NO_FIELD))
 
@@ -183,7 +183,7 @@ class ElasticPolicy(Section):
         examples=["false"],
     )
     max_restarts: Natural | None = setting(
-        about="Maximum of worker restarts; a change of their number counts, too.",
+        about="Maximum number of worker restarts; each change of the number of workers counts as a restart.",
         default=None,
         allowed="a whole number of at least 0",
         examples=[3],

@@ -42,7 +42,7 @@ class KeepRuns(Section):
         examples=[10],
     )
     days: Natural | None = setting(
-        about="How many days older than the last run a finished run may be; default: any age.",
+        about="How old a finished run may become, in days before the last run; default: any age.",
         default=None,
         allowed="a whole number of at least 0",
         examples=[30],
@@ -83,7 +83,7 @@ class StorageConfig(Section):
         note="Except on kind, the folder has this name: to keep the old folder, also set hostPath.",
     )
     claim: DnsName | None = setting(
-        about="Name of the claim; default: the volume's name, and with kind class the class's name after it.",
+        about="Name of the claim; default: <volume>, with kind class <volume>-<storageClass>.",
         default=None,
         allowed="a PersistentVolumeClaim's name",
         examples=["traindb-models-claim"],
@@ -176,15 +176,14 @@ class StorageConfig(Section):
     keep_runs: KeepRuns | None = setting(
         about=(
             "Which finished runs stay below runs/ on the volume; default: all; use a folder (nfsPath, hostPath, "
-            "claim) that no other stack uses, because runs of another stack's job with the same name are removed, "
-            "too."
+            "claim) that no other stack uses: a job removes runs of another stack's job with the same name, too."
         ),
         default=None,
         allowed="a mapping with number, days or both",
         examples=["{number: 10}"],
     )
     node: DnsName | None = setting(
-        about="The only node that has the folder, if nodes share none; the pods run there.",
+        about="The only node that has the folder, if the nodes do not share it; the pods run there.",
         default=None,
         allowed="a node's name",
         examples=["worker-1"],
@@ -192,8 +191,8 @@ class StorageConfig(Section):
     )
     shared: bool = setting(
         about=(
-            "Whether all nodes see the same folder, for example a network file system; kind's nodes do; before a "
-            "job starts, one node writes a file into hostPath, and every other node must see the file."
+            "True if all nodes see the same folder, for example a network file system; not needed on kind; before "
+            "a job starts, one node writes a file into hostPath, and every other node must see the file."
         ),
         default=False,
         examples=["true"],

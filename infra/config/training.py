@@ -47,7 +47,7 @@ class TrainingConfig(Section):
         examples=[12],
     )
     dataset: Dataset | None = setting(
-        about="Data set; auto takes the files in the data folder, or the digits in the image if it has none.",
+        about="Data set; auto takes the files in the data folder; if there are none, the digits in the image.",
         default=None,
         paths=in_container("env"),
     )

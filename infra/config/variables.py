@@ -70,7 +70,7 @@ Value = Annotated[
 
 
 class EnvSource(Section):
-    """All keys of one Secret or ConfigMap, as variables of these names."""
+    """All keys of one Secret or ConfigMap, each as a variable with the name of the key."""
 
     model_config = every_key(changing=Outcome.JOB_REPLACED, paths=in_container("envFrom"))
 
