@@ -127,12 +127,15 @@ def _foreign(is_ours: IsOurs, kind: str, objects: Objects) -> list[str]:
 
 
 def _is_others(look: Look, is_ours: IsOurs, title: str) -> bool:
-    """Whether a flavor or priority class is somebody else's. If the user may not read it, the answer is True."""
+    """Whether a flavor or priority class is somebody else's.
+
+    If the user may not read it, the answer is True, unless the state holds it: else the update would delete it.
+    """
     kind, name = title.split("/")
     try:
         found = look.get(SHARED[kind], name)
     except ForbiddenError:
-        return True
+        return not is_ours({"kind": kind, "metadata": {"name": name}})
     return found is not None and not is_ours({**found, "kind": kind})
 
 
