@@ -601,17 +601,8 @@ CASES: list[Case] = [
     (OURS, DOWN, KINDS),
 ]
 """Many kinds where one command can show them all, else one; in an order in which few cases need another situation."""
-IN_CI: list[Case] = [
-    (ABSENT, PREVIEW, KINDS),
-    (OTHERS, PREVIEW, BATCHES[0]),
-    (ABSENT, UP, KINDS),
-    (OURS, STATUS, KINDS),
-    (SLOW, DRIFT, ("LimitRange",)),
-    (FORBIDDEN, UP, ("Secret",)),
-    (UNREACHABLE, PREVIEW, ("PyTorchJob",)),
-    (TERMINATING, DOWN, KINDS[1:]),
-]
-"""Each state, each verb and each kind, on the larger of the two stacks; the other one is previewed."""
+IN_CI: list[Case] = [(ABSENT, PREVIEW, KINDS), (OTHERS, PREVIEW, BATCHES[0])]
+"""What needs no stack that is up: a minute. tests/matrix/test_unknown.py has a sample of the other states and verbs."""
 SLOW_TEST = pytest.mark.slow(reason="a run of Pulumi on 70 objects each; CI has a sample")
 
 
@@ -634,11 +625,9 @@ def test_the_cases_are_the_whole_table() -> None:
     assert sorted(cells) == sorted(product(State, VERBS, KINDS))
 
 
-def test_ci_has_each_state_verb_and_kind() -> None:
+def test_ci_has_each_kind() -> None:
     assert [case for case in IN_CI if case not in CASES] == []
-    found, verbs, kinds = zip(*IN_CI, strict=True)
-    assert (set(found), set(verbs)) == (set(State), set(VERBS))
-    assert {kind for each in kinds for kind in each} == set(KINDS)
+    assert {kind for *_, kinds in IN_CI for kind in kinds} == set(KINDS)
 
 
 @contextmanager
