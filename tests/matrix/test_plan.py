@@ -107,7 +107,7 @@ def test_pulumi_remembers_the_commit_that_it_applied(
     update.ensure_contained({}, project.stack)
     git(project.folder, "checkout", "--quiet", "--orphan", "another")
     git(project.folder, "commit", "--quiet", "--message", "another")
-    with pytest.raises(SetupError, match=f"from commit {applied[:12]}, which is no part of"):
+    with pytest.raises(SetupError, match=f"from commit {applied[:12]}, which is not part of"):
         update.ensure_contained({}, project.stack)
 
 
