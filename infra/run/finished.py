@@ -14,6 +14,7 @@ from typing import Any
 from kubernetes.client.exceptions import ApiException
 from kubernetes.config import ConfigException
 
+from infra import agreed
 from infra.clusters import addresses
 from infra.config import Stack
 from infra.objects.job_kinds import OF_API, TRAINJOB
@@ -70,6 +71,5 @@ def _is_due(job: Mapping[str, Any], seconds: int) -> bool:
     """Whether `job` succeeded at least `seconds` ago."""
     if job_status.condition(dict(job))[0] != job_status.SUCCEEDED:
         return False
-    held = [each for each in job["status"]["conditions"] if each["status"] == "True"]
-    ended = max(datetime.fromisoformat(each["lastTransitionTime"]) for each in held)
+    ended = max(datetime.fromisoformat(each["lastTransitionTime"]) for each in agreed.conditions(job))
     return ended + timedelta(seconds=seconds) <= datetime.now(UTC)

@@ -226,8 +226,7 @@ class Record:
         self.told["started"] = min(filter(None, starts), default=None)
         self.told["message"] = "; ".join([*filter(None, [message]), *(str(each) for each in found)])
         if now in job_status.ENDS:
-            held = [each for each in job["status"]["conditions"] if each["status"] == "True"]
-            ends = [_time(each.get("lastTransitionTime")) for each in held]
+            ends = [_time(each.get("lastTransitionTime")) for each in agreed.conditions(job)]
             self.told |= {"outcome": now, "end": max(filter(None, ends), default=None) or _now()}
 
     def _take_of(self, pod: str, line: LogLine) -> None:
