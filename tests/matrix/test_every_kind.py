@@ -155,6 +155,8 @@ TABLE: dict[State, dict[str, dict[str, Outcome]]] = {
 NAMESPACE, USER = "every-kind", "every-kind"
 LATE_S = ANSWER_S + 2
 FINALIZER, HELD_S = "test/held", 4.0
+BINDING = ("volumeName", "claimRef")
+"""What Kubernetes writes into a claim and its volume when it binds them, which may take 15 s."""
 WIPED, HELD, PLANTED, SMALL, MIXED = "wiped", "held", "planted", "small", "mixed"
 """How a stack may be, beside up and down: without its objects, or with some that wait for FINALIZER; not up beside what
 others have made, or up with few objects of its own beside that; or up with the others beside it."""
@@ -285,10 +287,18 @@ def lasting(live: Manifest | None) -> Any:
         return None
     if is_leaving(live):
         return {name: live["metadata"][name] for name in ("uid", "deletionTimestamp")}
-    metadata = {
-        name: live["metadata"].get(name) for name in ("uid", "labels", "annotations", "deletionTimestamp")
+    metadata = live["metadata"]
+    annotations = {
+        key: value
+        for key, value in (metadata.get("annotations") or {}).items()
+        if not key.partition("/")[0].endswith(".kubernetes.io")
     }
-    return {**live, "metadata": metadata, "status": None}
+    spec = {key: value for key, value in (live.get("spec") or {}).items() if key not in BINDING}
+    return {
+        **{key: value for key, value in live.items() if key != "status"},
+        "metadata": {"uid": metadata["uid"], "labels": metadata.get("labels"), "annotations": annotations},
+        "spec": spec,
+    }
 
 
 class User:
