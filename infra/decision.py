@@ -29,7 +29,7 @@ from infra.objects.job_kinds import DEFINITION, OF_API, SHARED
 from infra.objects.kinds import CLAIM, CRD, NAMESPACE, STORAGE_CLASS, VOLUME, Kind
 from infra.objects.labels import VERSION
 from infra.objects.look import ForbiddenError, Look
-from infra.objects.manifest import Manifest, title
+from infra.objects.manifest import Manifest, is_leaving, title
 from infra.objects.stack_state import StackState
 from infra.stack_plan import Planned
 from storage.manifests import Volume, persistent_volume, persistent_volume_claim
@@ -78,6 +78,7 @@ def decide(
     objects = [each.manifest for each in planned]
     selection.ensure_old_cluster_may_go(stack, owned.held)
     stack_plan.ensure_allowed(stack, objects)
+    ensure_lasting(contents.leaving)
     ensure_shown(stack, planned, owned.held, is_there=not contents.problem)
     ensure_usable(stack, look, owned.held.objects)
     ensure_free(stack, look, owned.held, {title(each) for each in objects})
@@ -108,6 +109,19 @@ def ensure_shown(stack: Stack, planned: Iterable[Planned], held: StackState, *, 
     raise ConfigError(f"{said}\n  fix: {fix}")
 
 
+def ensure_lasting(namespaces: Collection[str]) -> None:
+    """Raises ConfigError for a namespace that is being deleted: nothing can be created in it. A preview warns."""
+    for name in sorted(namespaces):
+        said = f"namespace {name} is being deleted, and nothing can be created in it"
+        fix = (
+            "wait until it is gone, then run the same command again; "
+            f"`kubectl get namespace {name} --output yaml` shows what it waits for"
+        )
+        if not pulumi.runtime.is_dry_run():
+            raise ConfigError(f"{said}\n  fix: {fix}")
+        pulumi.log.warn(said)
+
+
 def needs_two_passes(stack: Stack, look: Look, objects: list[Manifest], owned: Ownership) -> bool:
     """Whether the state was lost, and this pass registers only cluster and image.
 
@@ -121,10 +135,12 @@ def needs_two_passes(stack: Stack, look: Look, objects: list[Manifest], owned: O
         return False
     found = adoption.survey(look, objects, owned)
     adoption.refuse_others(found, stack.name)
-    if leaving := [title(each) for each in found.live if each["metadata"].get("deletionTimestamp")]:
+    leaving = [each for each in found.live if is_leaving(each)]
+    ensure_lasting({each["metadata"]["name"] for each in leaving if each["kind"] == NAMESPACE.kind})
+    if leaving:
         pulumi.log.warn(
-            f"these objects are being deleted: {', '.join(leaving)}; once they are gone, the same command makes them "
-            "again; `kubectl get … --output yaml` shows the finalizers that hold one"
+            f"these objects are being deleted: {', '.join(map(title, leaving))}; once they are gone, `make up` creates "
+            "them again; `kubectl get … --output yaml` shows the finalizers that hold one"
         )
     if unknown := ensure_not_older(stack, objects, found.live):
         pulumi.log.info(f"these objects say no version; the update changes them: {listed(unknown, FEW)}")
@@ -387,7 +403,7 @@ class _Check:
         """Check a claim that the stack uses and did not create."""
         if live is None:
             raise _absent(self.stack, f"it has {self._names(CLAIM, self.wanted.namespace)}")
-        if live["metadata"].get("deletionTimestamp"):
+        if is_leaving(live):
             raise self._refused("claim", "a claim that is not being deleted", "name another claim")
         if self._is_own() and _is_selecting(live):
             fix = "create a claim of another name, and write that name"

@@ -18,6 +18,7 @@ from infra.objects.job_kinds import NAMES, OF_API
 from infra.objects.kinds import CLAIM, POD, VOLUME
 from infra.objects.labels import MANAGED_BY, RUN, STACK, job_of
 from infra.objects.look import Look
+from infra.objects.manifest import is_leaving
 from infra.objects.retry import PATIENCE_S
 from infra.run import job_status, reader_pod
 
@@ -62,7 +63,7 @@ def cluster_findings(stack: Stack, found: Objects, left: Collection[str] = ()) -
     for each in found:
         title = f"{each['kind']} {each['metadata']['name']}"
         phase = each.get("status", {}).get("phase", "")
-        if each["metadata"].get("deletionTimestamp"):
+        if is_leaving(each):
             held = ", ".join(each["metadata"].get("finalizers") or []) or "nothing"
             yield f"{title} is Terminating; its finalizers: {held}"
         elif each["kind"].startswith("Persistent") and phase != "Bound" and not _waits(stack, each):

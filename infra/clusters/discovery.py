@@ -13,6 +13,7 @@ from infra.objects import job_kinds
 from infra.objects.job_kinds import PYTORCHJOB, JobKind
 from infra.objects.kinds import CRD, DEPLOYMENT, NAMESPACE, NODE, Kind
 from infra.objects.look import ForbiddenError, Look
+from infra.objects.manifest import is_leaving
 
 # The operator's option for its gang scheduler (cmd/training-operator.v1/main.go).
 GANG_FLAG = "--gang-scheduler-name="
@@ -29,6 +30,7 @@ class ClusterContents:
     Parameters:
         problem: why no cluster can be asked; else empty.
         namespaces: existing namespaces among those asked for.
+        leaving: those that are being deleted, this stack's included.
         crd: whether the definition of the stack's kind of job exists.
         operator: whether its controller exists.
         beneath: whether the definition exists that the kind of job is built on.
@@ -41,6 +43,7 @@ class ClusterContents:
 
     problem: str = ""
     namespaces: frozenset[str] = field(default_factory=frozenset)
+    leaving: frozenset[str] = frozenset()
     crd: bool = False
     operator: bool = False
     beneath: bool = False
@@ -165,6 +168,7 @@ def contents_of(
     """The listed objects that are not this stack's, and the counted resources of `nodes`."""
     return ClusterContents(
         namespaces=frozenset(_foreign(is_ours, "Namespace", namespaces)),
+        leaving=frozenset(each["metadata"]["name"] for each in namespaces if is_leaving(each)),
         crd=_is_foreign(is_ours, crds),
         operator=bool(_foreign(is_ours, "Deployment", operators)),
         gang_scheduler=any(_has_gang_scheduler(each) for each in operators),

@@ -127,7 +127,7 @@ TABLE: dict[State, dict[str, dict[str, Outcome]]] = {
         PREVIEW: usually(TOLD),
         DOWN: usually(DELETED),
         STATUS: usually(KEPT, TOLD=SHOWN),
-        DRIFT: usually(KEPT),
+        DRIFT: usually(TOLD),
     },
     FORBIDDEN: {
         UP: usually(UNKNOWN),

@@ -27,7 +27,12 @@ def drift(stack: str) -> int:
 
 
 def differences(stack: str) -> list[str]:
-    """One line for each object that differs from the stack file. Raises SetupError if that is unknown."""
+    """The program's warnings, then a line for each object that differs from the stack file.
+
+    A warning tells of objects that are being deleted, or of what makes the answer uncertain, so it is not "no drift".
+
+    Raises SetupError if the differences are unknown.
+    """
     stack_files.check(stack)
     user_backend.check(stack)
     with setup.project_lock():
@@ -37,7 +42,8 @@ def differences(stack: str) -> list[str]:
             raise SetupError(f"stack {stack} is not up", f"make up STACK={stack}")
         backend.prepare(stack, variables)
         with step("pulumi preview"):
-            return changed_steps(pulumi_cli.preview(variables, stack, "--refresh"))
+            steps, warnings = pulumi_cli.preview(variables, stack, "--refresh")
+    return [*warnings, *changed_steps(steps)]
 
 
 def changed_steps(steps: list[dict[str, Any]]) -> list[str]:

@@ -165,11 +165,12 @@ def deployment(variables: Mapping[str, str], stack: str) -> dict[str, Any]:
     return found
 
 
-def preview(variables: Mapping[str, str], stack: str, *options: str) -> list[dict[str, Any]]:
-    """The steps of an update now. Raises SetupError with Pulumi's own words."""
-    planned = json.loads(_output(variables, "preview", "--json", *options, "--stack", stack))
-    steps: list[dict[str, Any]] = planned.get("steps") or []
-    return steps
+def preview(
+    variables: Mapping[str, str], stack: str, *options: str
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """The steps of an update now, and the program's warnings. Raises SetupError with Pulumi's own words."""
+    printed = _output(variables, "preview", "--json", *options, "--stack", stack)
+    return json.loads(printed).get("steps") or [], _said(printed, "warning")
 
 
 def history(variables: Mapping[str, str], stack: str) -> list[dict[str, Any]]:
@@ -246,7 +247,7 @@ def _output(variables: Mapping[str, str], *arguments: str, stdin: str = "") -> s
             cmd, cwd=ROOT, env=for_child(variables), input=stdin, capture_output=True, text=True
         )
         printed = done.stdout
-        return done.returncode, _errors(done.stdout) or done.stderr.strip()
+        return done.returncode, "\n".join(_said(done.stdout, "error")) or done.stderr.strip()
 
     status, said = _in_turn(_stack(arguments), run)
     if status:
@@ -255,10 +256,11 @@ def _output(variables: Mapping[str, str], *arguments: str, stdin: str = "") -> s
     return printed
 
 
-def _errors(printed: str) -> str:
-    """The errors in the output of a command with --json, with their objects, without warnings; empty for no JSON."""
+def _said(printed: str, severity: str) -> list[str]:
+    """Messages of `severity`, with their objects, in the output of a command with --json; empty for no JSON."""
     try:
         told = json.loads(printed).get("diagnostics") or []
     except (ValueError, AttributeError):
-        return ""
-    return "\n".join(pulumi_events.about_object(each) for each in told if each["severity"] == "error")
+        return []
+    found = [pulumi_events.about_object(each) for each in told if each["severity"] == severity]
+    return [each for each in found if not pulumi_events.is_own_plugin(each)]

@@ -94,7 +94,7 @@ def _replacing(asked: Mapping[str, Any]) -> dict[str, str]:
 def _adopt_lost(variables: Mapping[str, str], stack: str, lost: list[dict[str, Any]]) -> None:
     """Add the objects `lost` to the state."""
     with step("adding objects that the state has lost") as running:
-        steps = pulumi_cli.preview({**variables, agreed.ADOPTING: "yes"}, stack)
+        steps, _ = pulumi_cli.preview({**variables, agreed.ADOPTING: "yes"}, stack)
         taken = pulumi_cli.edit_state(
             variables, stack, lambda deployment: adoption.adopt_lost(deployment, steps, lost)
         )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pulumi
 import pytest
 
 from infra import decision, dependents
+from infra.clusters.discovery import contents_of
 from infra.config import ConfigError
 from infra.objects.look import Look
 from infra.objects.stack_state import StackState
@@ -76,3 +78,22 @@ def test_a_namespace_that_is_gone_is_nobodys(server: Server) -> None:
 def test_a_cluster_that_is_not_there_says_nothing(server: Server) -> None:
     ensure(HELD, "new", kubeconfig="/nowhere/kubeconfig")
     assert server.asked == []
+
+
+def test_one_that_is_being_deleted_is_refused_and_a_preview_warns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing can be created in it, whoever created it."""
+    going = {"metadata": {"name": "going", "deletionTimestamp": "2026-11-27T12:00:00Z"}}
+    staying = {"metadata": {"name": "staying"}}
+    found = [contents_of(lambda _, ours=ours: ours, [going, staying], [], [], []) for ours in (True, False)]  # type: ignore[misc]
+    assert [each.leaving for each in found] == [{"going"}, {"going"}]
+    warned: list[str] = []
+    monkeypatch.setattr(pulumi.log, "warn", warned.append)
+    monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: True)
+    decision.ensure_lasting(found[0].leaving)
+    assert warned == ["namespace going is being deleted, and nothing can be created in it"]
+    monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: False)
+    with pytest.raises(
+        ConfigError, match=r"(?s)^namespace going is being deleted.*fix: wait until it is gone"
+    ):
+        decision.ensure_lasting(found[0].leaving)
+    decision.ensure_lasting(contents_of(lambda _: True, [staying], [], [], []).leaving)

@@ -20,7 +20,13 @@ def changed(op: str, **more: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def steps(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+def warnings() -> list[str]:
+    """The program's warnings during the preview."""
+    return []
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch, warnings: list[str]) -> list[dict[str, Any]]:
     """What a preview of a stack that is up would do."""
     found: list[dict[str, Any]] = []
 
@@ -28,9 +34,9 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     def lock() -> Iterator[None]:
         yield
 
-    def preview(_: Any, stack: str, *options: str) -> list[dict[str, Any]]:
+    def preview(_: Any, stack: str, *options: str) -> tuple[list[dict[str, Any]], list[str]]:
         assert (stack, options) == ("dev", ("--refresh",))
-        return found
+        return found, warnings
 
     for module, name, value in (
         (user_backend, "check", lambda stack: None),
@@ -55,6 +61,15 @@ def test_a_model_that_is_not_copied_here_is_no_drift(steps: list[dict[str, Any]]
     copy = JOB.replace("kubernetes:kubeflow.org/v1:PyTorchJob::PyTorchJob/mnist", f"{drift.HERE}::mnist")
     steps.append({"op": "create", "urn": copy})
     assert drift.drift("dev") == drift.NONE
+
+
+def test_a_warning_of_the_program_is_not_no_drift(
+    steps: list[dict[str, Any]], warnings: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    steps.append(changed("same"))
+    warnings.append("these objects are being deleted: Job/kubeflow/prepare")
+    assert drift.drift("dev") == drift.DRIFT
+    assert capsys.readouterr().out == f"{warnings[0]}\n"
 
 
 @pytest.mark.parametrize("op", ["create", "update", "replace", "delete", "create-replacement"])
