@@ -594,7 +594,7 @@ CASES: list[Case] = [
     *((OTHERS, verb, batch) for verb in (PREVIEW, UP) for batch in BATCHES),
     (OTHERS, PREVIEW, USED),
     *((OTHERS, DRIFT, batch) for batch in [*BATCHES, USED]),
-    *((OTHERS, verb, KINDS) for verb in (STATUS, DOWN)),
+    *((OTHERS, verb, batch) for verb in (STATUS, DOWN) for batch in (UNSHARED, USED)),
     (OTHERS, UP, USED),
     (ABSENT, UP, KINDS),
     *((OURS, verb, KINDS) for verb in (STATUS, PREVIEW, DRIFT, UP)),
