@@ -112,7 +112,7 @@ def ensure_shown(stack: Stack, planned: Iterable[Planned], held: StackState, *, 
 def ensure_lasting(namespaces: Collection[str]) -> None:
     """Raises ConfigError for a namespace that is being deleted: nothing can be created in it. A preview warns."""
     for name in sorted(namespaces):
-        said = f"namespace {name} is being deleted, and nothing can be created in it"
+        said = f"Namespace/{name} is being deleted, and nothing can be created in it"
         fix = (
             "wait until it is gone, then run the same command again; "
             f"`kubectl get namespace {name} --output yaml` shows what it waits for"
