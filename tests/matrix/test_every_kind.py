@@ -20,7 +20,7 @@ import yaml
 from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 
-from infra import stack_plan
+from infra import dependents, stack_plan
 from infra.clusters.discovery import ClusterContents
 from infra.config import from_raw
 from infra.config.operator import OperatorApi
@@ -90,6 +90,12 @@ KINDS = (
 )
 SHOWN = status.LISTED
 """Kinds that `make status` lists. `make drift` compares every object."""
+LISTED = tuple(
+    kind
+    for kind in KINDS
+    if kind in {each.kind for each in (*dependents.NAMESPACED, *dependents.OF_A_NAMESPACE, *dependents.EVERY)}
+)
+"""Kinds that `make down` lists: an object of somebody else's may depend on the stack."""
 SHARED = ("Namespace", "CustomResourceDefinition", "Deployment", "ResourceFlavor", "WorkloadPriorityClass")
 """Others' are used as they are: a namespace, an operator, Kueue, and what quotas refer to."""
 
@@ -146,7 +152,7 @@ TABLE: dict[State, dict[str, dict[str, Outcome]]] = {
     SLOW: {
         UP: usually(UNKNOWN),
         PREVIEW: usually(UNKNOWN),
-        DOWN: usually(DELETED),
+        DOWN: usually(DELETED, UNKNOWN=LISTED),
         STATUS: usually(KEPT),
         DRIFT: usually(UNKNOWN),
     },
@@ -607,7 +613,8 @@ CASES: list[Case] = [
         for batch in (KINDS[:1], KINDS[1:])
         for verb in (STATUS, PREVIEW, DRIFT, UP, DOWN)
     ),
-    (SLOW, DOWN, KINDS),
+    *((SLOW, DOWN, (kind,)) for kind in LISTED),
+    (SLOW, DOWN, tuple(kind for kind in KINDS if kind not in LISTED)),
     (OURS, DOWN, KINDS),
 ]
 """Many kinds where one command can show them all, else one; in an order in which few cases need another situation."""
