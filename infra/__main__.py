@@ -25,6 +25,7 @@ def main() -> None:
         left = finished.left(stack, look, owned.held)
         needs_two_passes = decision.decide(stack, look, owned, contents, planned)
         program.keep_unfollowed(stack, owned.held, is_there=look.is_there)
+        program.end_left(stack, owned.held, planned, is_there=look.is_there)
         owner.mark_objects(stack.name)
         cluster = selection.register(stack)
     except ProgramError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import pulumi
 
 from infra import agreed, dataset
+from infra.clusters import addresses
 from infra.clusters.cluster import Cluster
 from infra.config import ConfigError, Stack, encrypted, from_raw, shell_variables, sweep_trials
 from infra.config.errors import paragraph
@@ -19,9 +20,11 @@ from infra.config.training import Dataset
 from infra.image.component import Image
 from infra.objects import owner, stack_state
 from infra.objects.adoption import Ownership
+from infra.objects.manifest import title
 from infra.objects.stack_state import StackState
-from infra.run import unfollowed
+from infra.run import ending, unfollowed
 from infra.run.component import JobRun
+from infra.stack_plan import Planned
 from infra.sweep import search
 
 
@@ -94,6 +97,15 @@ def keep_unfollowed(stack: Stack, held: StackState, *, is_there: bool) -> None:
     """Save the logs and results of jobs that nobody followed, before this update may replace them. Not in a preview."""
     if is_there and not pulumi.runtime.is_dry_run():
         unfollowed.keep(stack, held.jobs, pulumi.log.info)
+
+
+def end_left(stack: Stack, held: StackState, planned: Collection[Planned], *, is_there: bool) -> None:
+    """End the jobs that leave the stack, before other jobs start. Not in a preview. Raises ending.NotEndedError."""
+    if is_there and not pulumi.runtime.is_dry_run():
+        titles = {title(each.manifest) for each in planned}
+        left = [each for each in held.jobs if title({"kind": each["kind"], "metadata": each}) not in titles]
+        if left and (address := addresses.of_stack(stack)).is_there:
+            ending.end_all(address, left, pulumi.log.info)
 
 
 def export(stack: Stack, cluster: Cluster, image: Image, runs: Mapping[str, JobRun]) -> None:

@@ -1,8 +1,13 @@
-"""Suspends and deletes a TrainJob that has not ended, before Pulumi deletes it in the foreground.
+"""Ends jobs before Pulumi deletes them.
 
-Trainer 2.3.0 continues to reconcile a TrainJob that is being deleted: after its JobSet is deleted, it creates another
-one, whose pods start beside the pods of the replacing job. A suspended TrainJob's JobSet is suspended, too, and has no
-pods. A deletion in the foreground may hang: objects that Trainer creates again block it, also a TrainJob's ConfigMaps.
+A job that leaves the stack ends before the update registers another one. Pulumi deletes it only at the end of the
+update. Until then it would hold its quota. After a change of `operator.api`, the job of the other kind continues the
+same run: both would write into one folder.
+
+A TrainJob that has not ended is suspended and deleted before Pulumi deletes it in the foreground. Trainer 2.3.0
+continues to reconcile a TrainJob that is being deleted: after its JobSet is deleted, it creates another one, whose pods
+start beside the pods of the replacing job. A suspended TrainJob's JobSet is suspended, too, and has no pods. A deletion
+in the foreground may hang: objects that Trainer creates again block it, also a TrainJob's ConfigMaps.
 Source: Reconcile in pkg/controller/trainjob_controller.go, which does not look at the deletion's time,
 createRuntimeSnapshot in pkg/runtime/core and buildStatusServerCaCrtConfigMap in plugins/trainjobstatus.
 
@@ -16,6 +21,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from kubernetes.client.exceptions import ApiException
@@ -26,15 +32,20 @@ from pulumi.dynamic import CreateResult, Resource
 from infra import agreed
 from infra.dynamic import ADDRESS, Props, Provider, plain_props, show
 from infra.objects.api import ApiAddress
-from infra.objects.job_kinds import TRAINJOB
+from infra.objects.job_kinds import NAMES, TRAINJOB
 from infra.objects.retry import UnreachableError, brief
 from infra.run import job_status
-from infra.run.job_api import TrainJobApi
+from infra.run.job_api import JobApi, TrainJobApi, api_of
 
 # No job has this name, or another job has it.
 OTHERS = (404, 409)
 GONE_S, PAUSE_S = 120.0, 0.5
+ERRORS = (ApiException, ConfigException, UnreachableError)
 """How long the pods of a deleted job may take to end, and the pause between two checks, in seconds."""
+
+
+class NotEndedError(agreed.ProgramError):
+    """A job that leaves the stack still has pods."""
 
 
 class EndingProvider(Provider):
@@ -55,35 +66,58 @@ class EndingProvider(Provider):
         try:
             api.ensure_usable()
             end(api)
-        except (ApiException, ConfigException, UnreachableError) as error:
-            said = brief(error) if isinstance(error, ApiException) else str(error)
-            show(f"{name}: the job cannot be suspended before its deletion: {said}")
+        except ERRORS as error:
+            show(f"{name}: the job cannot be suspended before its deletion: {_said(error)}")
+        except NotEndedError as error:
+            show(str(error))
 
 
-def end(api: TrainJobApi) -> None:
-    """Suspend and delete this job if it has not ended; wait until its JobSet and its pods are deleted.
+def _said(error: Exception) -> str:
+    return brief(error) if isinstance(error, ApiException) else str(error)
 
-    Raises ApiException, UnreachableError.
+
+def end_all(address: ApiAddress, jobs: Iterable[Mapping[str, str]], show: Callable[[str], None]) -> None:
+    """End `jobs`, as the state has them. Raises NotEndedError if one of them may still have pods."""
+    for each in jobs:
+        kind, about = NAMES[each["kind"]], f"{each['kind']} {each['namespace']}/{each['name']}"
+        api = api_of(kind)(address, each["namespace"], each["name"], each["uid"], show, kind)
+        try:
+            if end(api):
+                show(f"{about} has left the stack: it was deleted before other jobs start")
+        except (*ERRORS, NotEndedError) as error:
+            command = f"kubectl delete {kind.plural} {each['name']} --namespace {each['namespace']}"
+            raise NotEndedError(
+                f"{about} has left the stack, and cannot be ended before other jobs start: {_said(error)}\n"
+                f"  fix: `{command}`, wait until its pods are gone, then run the same command again"
+            ) from None
+
+
+def end(api: JobApi) -> bool:
+    """Delete this job if it has not ended, and wait until its pods are deleted. Whether it was deleted.
+
+    A TrainJob is suspended first; its JobSet is deleted, too.
+
+    Raises ApiException, UnreachableError, NotEndedError.
     """
     job = api.job()
-    if job is None or job_status.condition(job)[0] in job_status.ENDED:
-        return
+    if job is None or job_status.condition(job)[0] in job_status.ENDS:
+        return False
     api.has_parts()  # learns which pods are its own
     # With the uid, the server refuses to change another job of the same name.
-    wanted = {"metadata": {"uid": api.uid}, "spec": {"suspend": True}}
+    wanted = {"metadata": {"uid": api.uid}, "spec": {"suspend": True} if api.kind is TRAINJOB else {}}
     try:
-        api.cluster.patch(TRAINJOB, api.name, wanted, api.namespace)
-        api.cluster.delete(TRAINJOB, api.name, api.namespace, propagation="Background")
+        api.cluster.patch(api.kind, api.name, wanted, api.namespace)
+        api.cluster.delete(api.kind, api.name, api.namespace, propagation="Background")
     except ApiException as error:
         if error.status not in OTHERS:
             raise
-        return
+        return False
     deadline = time.monotonic() + GONE_S
     while api.has_parts():
         if time.monotonic() > deadline:
-            api.show(f"{api.name}: its pods still exist {GONE_S:.0f} s after its deletion")
-            return
+            raise NotEndedError(f"{api.name}: its pods still exist {GONE_S:.0f} s after its deletion")
         time.sleep(PAUSE_S)
+    return True
 
 
 class Ending(Resource, module="trainstack", name="TrainJobEnding"):

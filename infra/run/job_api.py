@@ -131,6 +131,10 @@ class JobApi:
             return self._ask(lambda: self.cluster.listed(POD, self.namespace, labels=f"{label}={value}"))
         return self._known(self._selection(POD, _by(label), labels=label), value)
 
+    def has_parts(self) -> bool:
+        """Whether a pod of it exists."""
+        return bool(self.pods(latest=True))
+
     def warnings(self) -> list[dict[str, Any]]:
         """The job's own events of type Warning: they say why its pods cannot be created."""
         return self.warnings_about(self.uid)

@@ -18,6 +18,7 @@ from infra.config.operator import KUEUE_NAMESPACE, OperatorApi
 from infra.job.queue import SUSPEND
 from infra.kueue.patches import CONTROLLER
 from infra.objects.job_kinds import CLUSTER_QUEUE, LOCAL_QUEUE, PYTORCHJOB, RUNTIME, TRAINER_GROUP, WORKLOAD
+from infra.objects.labels import RUN
 from tests.e2e import clones, tally
 from tests.e2e.beside import stack_beside
 from tests.e2e.images import pulled
@@ -142,26 +143,33 @@ def test_the_stack_goes_to_the_other_api_and_back_through_the_queue(clone: Proje
 
 
 @pytest.mark.parametrize(("old", "new"), list(permutations(OperatorApi)))
-def test_a_job_of_the_old_api_gives_its_quota_back_when_it_has_ended(
+def test_an_unfinished_job_of_the_old_api_ends_before_the_new_one_starts(
     clone: Project, old: OperatorApi, new: OperatorApi, tmp_path: Path
 ) -> None:
-    """The old job trains on until the new one has ended, and the new one waits for the quota: Kueue handles both."""
+    """Both continue one run, so they may not write to its folder together; and the quota has room for one."""
     before = clone.stack_file.read_text()
-    left, log = Jobs(clone, old), tmp_path / "up.log"
+    left, jobs = Jobs(clone, old), Jobs(clone, new)
     left.ask(name=left.named("before"), queue=QUEUE, training={"dataset": "digits", "epochs": 1})
     clone.up()
     tally.place(clone)
-    name = left.named("left")
+    name = left.named("crossed")
     ask_for(left, [name])
-    with clone.making("up", log=log) as making:
-        until = while_running(making, log)
-        until("it has its pods", lambda: len(left.pods(name)) == REPLICAS)
-    clone.stack_file.write_text(before)
-    tally.hurry(clone)  # its quota is free when it has ended
-    jobs = Jobs(clone, new)
-    later = jobs.named("after")
-    jobs.ask(name=later, queue=QUEUE, training={"dataset": "digits", "epochs": 1})
-    assert clone.up()["job"] == f"kubeflow/{later} Succeeded"
+    runs = set()
+    for each, other in ((left, jobs), (jobs, left)):
+        clone.configure({"trainstack:operator": {"api": each.api.value}})
+        log = tmp_path / f"up-{each.api}.log"
+        with clone.making("up", log=log) as making:
+            until = while_running(making, log)
+            until("it has its pods", lambda each=each: len(each.pods(name)) == REPLICAS)  # type: ignore[misc]
+            runs.add(each.live(name)["metadata"]["labels"][RUN])
+            assert other.pods(name) == []
+            if each is jobs:
+                tally.hurry(clone)
+                assert making.wait(HANG_S) == 0, log.read_text()
+    assert len(runs) == 1, "it is the same run"
+    assert f"{left.kind.kind} kubeflow/{name} has left the stack" in log.read_text()
+    assert tally.is_whole(tally.last(clone, name)), "no step is lost, and none is taken twice"
+    assert clone.outputs()["jobs"][name]["jobStatus"] == "Succeeded"
     workloads = clone.get(WORKLOAD.resource)["items"]
     owners = [owner["kind"] for each in workloads for owner in each["metadata"]["ownerReferences"]]
     assert owners == [jobs.kind.kind]
