@@ -15,10 +15,9 @@ from infra import paths, volumes
 from infra.clusters import addresses
 from infra.config import Stack
 from infra.objects.job_kinds import NAMES, OF_API
-from infra.objects.kinds import CLAIM, POD, VOLUME
+from infra.objects.kinds import CLAIM, POD, VOLUME, is_leaving
 from infra.objects.labels import MANAGED_BY, RUN, STACK, job_of
 from infra.objects.look import Look
-from infra.objects.manifest import is_leaving
 from infra.objects.retry import PATIENCE_S
 from infra.run import job_status, reader_pod
 

@@ -11,9 +11,8 @@ from infra.config.names import quantity
 from infra.config.resources import counted
 from infra.objects import job_kinds
 from infra.objects.job_kinds import PYTORCHJOB, JobKind
-from infra.objects.kinds import CRD, DEPLOYMENT, NAMESPACE, NODE, Kind
+from infra.objects.kinds import CRD, DEPLOYMENT, NAMESPACE, NODE, Kind, is_leaving
 from infra.objects.look import ForbiddenError, Look
-from infra.objects.manifest import is_leaving
 
 # The operator's option for its gang scheduler (cmd/training-operator.v1/main.go).
 GANG_FLAG = "--gang-scheduler-name="

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,11 @@ def _plural(kind: str) -> str:
     if kind.endswith("y"):
         return f"{kind[:-1]}ies"
     return f"{kind}es" if kind.endswith("s") else f"{kind}s"
+
+
+def is_leaving(live: Mapping[str, Any]) -> bool:
+    """Whether a live object is being deleted. A finalizer may hold it for a long time."""
+    return bool(live["metadata"].get("deletionTimestamp"))
 
 
 CLAIM = Kind.of("PersistentVolumeClaim", "v1")

@@ -18,11 +18,6 @@ def title(manifest: Manifest) -> str:
     return "/".join(filter(None, [manifest["kind"], metadata.get("namespace"), metadata["name"]]))
 
 
-def is_leaving(live: Manifest) -> bool:
-    """Whether a live object is being deleted. A finalizer may hold it for a long time."""
-    return bool(live["metadata"].get("deletionTimestamp"))
-
-
 class Object(pulumi.CustomResource):
     """Registers `manifest` under the type that pulumi_kubernetes gives it, with the API's own key names.
 
