@@ -42,9 +42,12 @@ cluster, an existing Trainer is used and nothing is installed. An existing JobSe
 
 1. Write `api: v2`. `make review` shows the TrainJob, its TrainingRuntime and the controllers instead of PyTorchJob and
    training-operator.
-2. Run `make up`. The PyTorchJob and its pods end, then the operator changes, then the TrainJob starts. Volume, runs,
-   models and data stay. The run's id is the same: a finished run does not train again, an interrupted one continues.
-3. To go back, do the same with `api: v1`.
+2. Wait for the end of the job, or stop it: `kubectl delete pytorchjob <job> --namespace <namespace>`. Otherwise two
+   jobs of one run write to one folder until the end of the update.
+3. Run `make up`. It installs the controllers and starts the TrainJob. At the end of the update, it deletes PyTorchJob
+   and training-operator. Volume, runs, models and data stay. The run's id is the same: a finished run does not train
+   again, an interrupted one continues.
+4. To go back, do the same with `api: v1`.
 
 For GitOps engines and v2, see [GitOps](gitops.md#with-operatorapi-v2).
 
