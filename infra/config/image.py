@@ -22,7 +22,7 @@ class Target(StrEnum):
 
 
 class Preset(StrEnum):
-    """The published systems whose options and defaults the trainer knows."""
+    """The published systems whose recipe and defaults the trainer knows."""
 
     PYTORCH_SIMPLE = "pytorch-simple"
     TRAINDB = "traindb"
@@ -37,7 +37,7 @@ class ImageConfig(Section):
 
     target: Target = setting(about="Target of Dockerfile_training to build.", default=Target.CPU)
     preset: Preset | None = setting(
-        about="Published example that the trainer follows in recipe and defaults; default: pytorch-simple.",
+        about="Published system whose recipe and defaults the trainer takes; default: pytorch-simple.",
         default=None,
     )
     context: str | None = setting(

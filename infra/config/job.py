@@ -122,8 +122,8 @@ class JobConfig(Section):
     )
     priority: DnsName | None = setting(
         about=(
-            "WorkloadPriorityClass that decides the job's place in Kueue: one of `cluster.queue.priorities`, or "
-            "another of the cluster."
+            "WorkloadPriorityClass that decides the job's place in Kueue: one of `cluster.queue.priorities`; if the "
+            "stack lists none, one of the cluster."
         ),
         default=None,
         allowed="a WorkloadPriorityClass's name, together with queue",

@@ -26,7 +26,7 @@ class WithinQueue(StrEnum):
 
 
 class WithinCohort(StrEnum):
-    """Which jobs of others that have borrowed from the queue may have to give back, as Kueue spells it."""
+    """Which jobs of queues that borrow a waiting job may preempt, as Kueue spells it."""
 
     NEVER = "Never"
     LOWER = "LowerPriority"
@@ -34,30 +34,30 @@ class WithinCohort(StrEnum):
 
 
 class Amounts(Section):
-    """Maximum amounts; they limit the sum of `resources.requests` of all admitted jobs and replicas."""
+    """Amounts, counted over the `resources.requests` of all replicas of all admitted jobs."""
 
     model_config = every_key(changing=Outcome.IN_PLACE)
 
     cpu: Quantity | None = setting(
-        about="Maximum CPU of all admitted jobs together.",
+        about="CPU of all admitted jobs together.",
         default=None,
         allowed="a quantity of CPUs",
         examples=[8],
     )
     memory: Quantity | None = setting(
-        about="Maximum memory of all admitted jobs together.",
+        about="Memory of all admitted jobs together.",
         default=None,
         allowed="a quantity of bytes",
         examples=["32Gi"],
     )
     gpu: Count | None = setting(
-        about="Maximum number of GPUs of all admitted jobs; each GPU resource that jobs use has this maximum.",
+        about="GPUs of all admitted jobs together; each GPU resource that jobs use has this amount.",
         default=None,
         allowed="a whole number of at least 1",
         examples=[4],
     )
     pods: Count | None = setting(
-        about="Maximum number of replicas of all admitted jobs together.",
+        about="Number of replicas of all admitted jobs together.",
         default=None,
         allowed="a whole number of at least 1",
         examples=[20],
@@ -94,7 +94,7 @@ class Flavor(Section):
         examples=["{gpu: a100}"],
     )
     nominal_quota: Amounts = setting(
-        about="The queue's quota of the flavor: cpu and memory always, gpu if jobs use GPUs.",
+        about="The queue's own quota of the flavor: cpu and memory always, gpu if jobs use GPUs; a cohort lends more.",
         allowed="a mapping with cpu, memory, gpu, pods",
         examples=["{cpu: 8, memory: 32Gi}"],
     )
@@ -131,7 +131,10 @@ class Preemption(Section):
         about="Which jobs of this queue are preempted for a job that waits in it.", default=WithinQueue.NEVER
     )
     reclaim_within_cohort: WithinCohort = setting(
-        about="Which jobs of the cohort's other queues are preempted if they use quota that this queue lent.",
+        about=(
+            "Which jobs of the cohort's other queues are preempted for a job that fits into the nominalQuota of this "
+            "queue; only queues that use more than their own nominalQuota lose jobs."
+        ),
         default=WithinCohort.NEVER,
     )
 

@@ -83,13 +83,16 @@ class RunPolicy(Section):
     model_config = every_key(changing=Outcome.JOB_REPLACED)
 
     backoff_limit: Natural = setting(
-        about="Restarts before the job counts as failed.",
+        about="Restarts after which the job counts as failed.",
         default=3,
         allowed="a whole number of at least 0",
         examples=[3],
         paths=Counterpart(
             v2="TrainingRuntime: template.spec.failurePolicy.maxRestarts",
-            note="v1 counts the restarts of each container, v2 those of all replicas together.",
+            note=(
+                "v1 adds up the restarts of all containers, v2 counts a restart of all replicas as one. With ExitCode, "
+                "v1 creates another pod instead, which is no restart."
+            ),
         ),
     )
     active_deadline_seconds: Count = setting(
@@ -183,7 +186,7 @@ class ElasticPolicy(Section):
         examples=["false"],
     )
     max_restarts: Natural | None = setting(
-        about="Maximum number of worker restarts; each change of the number of workers counts as a restart.",
+        about="How often torchrun in each worker restarts its processes after a failure; a worker that joins is none.",
         default=None,
         allowed="a whole number of at least 0",
         examples=[3],
