@@ -370,7 +370,7 @@ def test_a_replica_that_would_train_alone_is_refused(missing: str, processes: st
     "environ", [{"WORLD_SIZE": "2"}, {"PET_NNODES": "1:2"}, {"PET_NNODES": "2", "RANK": "0"}], ids=str
 )
 def test_half_a_description_is_refused(environ: dict[str, str]) -> None:
-    with pytest.raises(launch.LaunchError, match="it would train alone"):
+    with pytest.raises(launch.LaunchError, match="the replica would train alone"):
         launch.take_static_rank(environ)
 
 
