@@ -90,7 +90,7 @@ class Examples(ABC):
         """
 
     def totals(self, batch: int) -> set[int]:
-        """How many examples a step has over all ranks: the usual number, and that of the last step. Raises CustomError."""
+        """How many examples a step has over all ranks: usually, and in an epoch's last step. Raises CustomError."""
         if not self.drop_last:
             return {min(batch, len(self)), len(self) % batch} - {0}
         if len(self) < batch:
@@ -313,7 +313,7 @@ class Streamed(Examples):
                 rows = list(islice(stream, wanted))
             if len(rows) < wanted:
                 raise CustomError(
-                    f"--data: an epoch ended after {at + len(rows)} examples of {len(self)}; yield all, or correct the length"
+                    f"--data: an epoch ended after {at + len(rows)} examples of {len(self)}; yield all of them"
                 )
             if at >= start:
                 yield rows

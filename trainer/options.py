@@ -317,7 +317,7 @@ def data_and_volume_options(top: argparse.ArgumentParser, environ: Mapping[str, 
         type=not_negative,
         default=environ.get("TRAINER_KEEP_DAYS") or None,
         metavar="D",
-        help="when done, remove finished runs of this job that are more than D days older",
+        help="when done, remove finished runs of this job that are more than D days older than this one",
     )
     group.add_argument(
         "--timeout", type=positive, default=600, metavar="S", help="seconds to wait for other replicas"

@@ -5,9 +5,9 @@
     python3 -m trainer --recipe fast --dataset mnist --data-dir FOLDER --profile            where a step spends its time
 
 The package `trainer` needs torch, and no other package of this repository. On MNIST's test images, recipe `fast`
-reaches 0.9913 in 1.11 s of training: medians of 10 seeds, two cores of an Intel Xeon that multiply bfloat16, torch
-2.6.0. Recipe `published-sgd` reaches 0.9649. docs/benchmarks.md has the figures of every recipe and network, and says
-how they were measured.
+reaches 0.9913 in 1.11 s of training: medians of 10 seeds, two cores of an Intel Xeon that multiply bfloat16,
+torch 2.6.0. Recipe `published-sgd` reaches 0.9649. docs/benchmarks.md has the figures of every recipe and network, and
+says how they were measured.
 
 Every rank holds the same weights and trains on its share of each global batch. Rank 0 logs and saves.
 """

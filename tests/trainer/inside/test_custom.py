@@ -84,7 +84,7 @@ def test_the_function_gets_what_it_names(job: Job) -> None:
     [
         (
             ("--network", "nowhere:Net"),
-            "--network nowhere:Net: No module named 'nowhere'; put its folder on PYTHONPATH",
+            "--network nowhere:Net: No module named 'nowhere'; put the module's folder on PYTHONPATH",
         ),
         (("--network", f"{OWN}:Nothing"), "module 'tests.inside.own' has no attribute 'Nothing'"),
         (("--network", f"{OWN}:NoModule"), "is no torch.nn.Module with parameters"),
