@@ -81,8 +81,8 @@ def open_run(model_dir: Path, run: str | None, required: bool) -> Path | None:
     A run without a name gets the job's name, and a number if a finished run has that name: a restarted pod continues
     its run, and a job submitted again begins a new run.
 
-    If the folder cannot be written: raises VolumeError if it is `required` (the user named it) or mounted at `model_dir`;
-    else returns None, because the published pytorch-simple manifest mounts no volume.
+    If the folder cannot be written, raises VolumeError if it is `required` (the user named it) or if a volume is
+    mounted at `model_dir`. Otherwise returns None: the published pytorch-simple manifest mounts no volume.
     """
     try:
         with reported(model_dir):
