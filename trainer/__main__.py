@@ -16,7 +16,7 @@ from trainer.volume import VolumeError
 
 
 def train(arguments: Sequence[str]) -> int:
-    """`trainer train`, the verb without a name: one rank, or torchrun that starts several. The exit status."""
+    """`trainer train`, the default verb: one rank, or torchrun that starts several ranks. Returns the exit status."""
     termination = launch.Termination()
     termination.install()
     config = options.parse(arguments)
@@ -25,7 +25,7 @@ def train(arguments: Sequence[str]) -> int:
     if launch.needs_torchrun(os.environ):
         return launch.run_torchrun(arguments)
     launch.take_static_rank(os.environ)
-    launch.apply_threads()  # before torch is imported, which reads the number once
+    launch.apply_threads()  # before the import of torch, which reads the number once
     launch.keep_freed_memory()
     from trainer import custom, distributed, evaluation, optimizers, train
     from trainer.checkpoint import CheckpointError
@@ -48,9 +48,10 @@ def train(arguments: Sequence[str]) -> int:
 
 
 def take_finished(config: options.Config) -> int:
-    """Make a finished run's model the latest, and print its metrics as if it had just ended. The exit status.
+    """Make a finished run's model the latest model, and print the metrics as if the run had just ended.
 
-    Only the first replica does this. Raises options.OptionError if there is no such run, VolumeError.
+    Only rank 0 does this. Returns the exit status. Raises options.OptionError if no finished run has this name, and
+    VolumeError.
     """
     if os.environ.get("RANK", "0") != "0":
         return ExitStatus.DONE
@@ -78,14 +79,14 @@ def take_finished(config: options.Config) -> int:
 
 
 def data(arguments: Sequence[str]) -> int:
-    """`trainer data`: copy and verify data sets. The exit status."""
+    """`trainer data`: copy and verify data sets. Returns the exit status."""
     from trainer import data
 
     return data.main(arguments)
 
 
 def inspect(arguments: Sequence[str]) -> int:
-    """`trainer inspect`: show what a data set holds. The exit status."""
+    """`trainer inspect`: show what a data set holds. Returns the exit status."""
     launch.apply_threads()
     from trainer import pictures
 
@@ -93,7 +94,7 @@ def inspect(arguments: Sequence[str]) -> int:
 
 
 def evaluate(arguments: Sequence[str]) -> int:
-    """`trainer evaluate`: measure a model. The exit status."""
+    """`trainer evaluate`: measure a model. Returns the exit status."""
     launch.apply_threads()
     from trainer import custom, evaluation
 
@@ -104,7 +105,7 @@ def evaluate(arguments: Sequence[str]) -> int:
 
 
 def predict(arguments: Sequence[str]) -> int:
-    """`trainer predict`: print the class of each image. The exit status."""
+    """`trainer predict`: print the class of each image. Returns the exit status."""
     launch.apply_threads()
     from trainer import custom, evaluation
 
@@ -145,8 +146,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def run() -> NoReturn:
     """Run one verb and end the process, without destroying the process group.
 
-    gloo's destructor joins threads. They may wait for the interpreter lock, which the destructor's caller holds: with
-    torch 2.6 a rank sometimes hung in destroy_process_group. It would also hang at the interpreter's own end.
+    gloo's destructor joins threads. These threads may wait for the interpreter lock, which the destructor's caller
+    holds: with torch 2.6 a rank sometimes hung in destroy_process_group. The same hang is possible at the interpreter's
+    own end.
     """
     volume.share_with_group()
     for stream in (sys.stdout, sys.stderr):  # a network's summary may print a file's name that is not UTF-8

@@ -21,7 +21,7 @@ from trainer import volume
 from trainer.exchange import parts_of, put, put_numbers, raw
 
 NAME, PREVIOUS = "checkpoint.pt", "checkpoint.previous.pt"
-VERSION = 3  # of the layout; up to 2, one tensor held all parameters, by position
+VERSION = 3  # of the layout; in versions 1 and 2, one tensor held all parameters, by position
 DESCRIPTION = "trainstack.json"  # the record in a model file about the training's data
 
 
@@ -44,7 +44,7 @@ class Progress:
 
 
 class Sink:
-    """A file for torch.save, which hides why a write fails: `error` keeps the reason. None: only counts bytes."""
+    """A file for torch.save, which hides why a write fails: `error` keeps the reason. Without a file: counts bytes."""
 
     def __init__(self, file: IO[bytes] | None = None) -> None:
         self.file, self.size = file, 0
@@ -66,7 +66,7 @@ class Sink:
 
 
 def write(file: IO[bytes], state: object, description: dict[str, Any] | None = None) -> None:
-    """torch.save into an open file, tensor by tensor: given a path, it would also store the file's name.
+    """torch.save into an open file, tensor by tensor. Given a path, torch.save would also store the file's name.
 
     A description becomes one more record of the archive, which torch.load does not read. Raises OSError.
     """
@@ -107,14 +107,14 @@ def description(content: bytes) -> dict[str, Any]:
 
 
 def save(folder: Path, progress: Progress, state: dict[str, Any]) -> None:
-    """Write the checkpoint and keep the one before it.
+    """Write the checkpoint and keep the earlier one.
 
     Parameters:
         state: `model`, parameters by name; `buffers`, by name; `numbers`, attributes by name; `optimizer`,
-            nested; `first_examples`, the outputs of a user's network for them; `config` and `data`, which a resumed
-            run must share; `machine`, which it must share to write the same file bit for bit
+            nested; `first_examples`, what a user's network computes for them; `config` and `data`, which must be the
+            same in a resumed run; `machine`, which must also be the same for the same file bit for bit
 
-    Needs no links, because some volumes have none: after a crash between the two renames, the one before counts.
+    Uses no links, because some volumes have none. After a crash between the two renames, the earlier checkpoint counts.
     Raises volume.VolumeError.
     """
     content = {"version": VERSION, "progress": asdict(progress), **state}
@@ -139,7 +139,7 @@ class Writer:
 
     @property
     def busy(self) -> bool:
-        """Whether the last one is still being written."""
+        """Whether the last checkpoint is still being written."""
         return self._writing is not None and not self._writing.done()
 
     @property
@@ -157,7 +157,7 @@ class Writer:
         self._writing = self._thread.submit(save, folder, progress, self._copy)
 
     def wait(self) -> None:
-        """Return when the last one is on disk. If it could not be written, raises volume.VolumeError once."""
+        """Return when the last checkpoint is on disk. Raises volume.VolumeError, once, if it could not be written."""
         writing, self._writing = self._writing, None
         if writing:
             writing.result()
@@ -180,7 +180,7 @@ def copied(state: Any, into: Any = None) -> Any:
 
 
 def contiguous(tensor: Tensor) -> Tensor:
-    """The tensor with its own memory for each number, also if several shared one; a sparse tensor unchanged."""
+    """The tensor with separate memory for each number, also if numbers shared memory; a sparse tensor unchanged."""
     return tensor.contiguous() if tensor.layout is torch.strided else tensor
 
 
@@ -194,7 +194,9 @@ def digest(state: object) -> str:
                 found.update(raw(part))
         elif isinstance(value, dict):
             for key in sorted(value, key=str):
-                found.update(f"{key}:".encode(errors="surrogatepass"))  # a layer may have a file's name
+                found.update(
+                    f"{key}:".encode(errors="surrogatepass")
+                )  # a layer's name may come from a file's name
                 walk(value[key])
         elif isinstance(value, list | tuple):
             for one in value:
@@ -234,7 +236,7 @@ def load(folder: Path, config: dict[str, Any], data: dict[str, str]) -> dict[str
             which = "a newer" if written > VERSION else "an older"
             raise CheckpointError(
                 f"{path} was written by {which} trainer (layout {written}, this one reads {VERSION}); "
-                "continue with its image, or give the run another name (--run or TRAINER_RUN); "
+                "continue with that trainer's image, or give the run another name (--run or TRAINER_RUN); "
                 "models of finished runs can be read as before"
             )
         _same(path, "configuration", state["config"], config)
@@ -255,15 +257,17 @@ def _whole(raw: bytes) -> dict[str, Any] | None:
 
 
 def _same(path: Path, what: str, theirs: dict[str, Any], ours: dict[str, Any]) -> None:
-    if "epochs" not in ours:  # if the schedule does not depend on the number of epochs, more may follow
+    if (
+        "epochs" not in ours
+    ):  # if the schedule does not depend on the number of epochs, more epochs may follow
         theirs = {key: value for key, value in theirs.items() if key != "epochs"}
     differing = [key for key in sorted({*theirs, *ours}) if theirs.get(key) != ours.get(key)]
     if differing:
         keys = "; ".join(f"{key}: checkpoint {theirs.get(key)}, now {ours.get(key)}" for key in differing)
         mend = (
-            "use those options again"
+            "use the checkpoint's options again"
             if what == "configuration"
-            else "give it the same data, in the same order"
+            else "give the run the same data, in the same order"
         )
         raise CheckpointError(
             f"{path} belongs to a run with another {what} ({keys}); "

@@ -1,5 +1,5 @@
-"""Checks before training that a user's network accepts a user's data, with the sizes of the later batches. And checks
-that the network is the same in each process, by comparing its outputs for the first examples.
+"""Checks before training that a user's network accepts a user's data, with the sizes of the later batches. Also checks
+that the network is the same in each process, by comparing the network's outputs for the first examples.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SAMPLED = 1000  # how many numbers of one tensor are compared
 ROUNDING = 0.01  # of the largest number: how far a sum may differ on another processor or with other threads
 _TESTS_UNEVENLY = (
     "would wait for ever or fail: replicas have different numbers of examples to test on; choose a --test-batch-size "
-    "that gives all as many, call other replicas only while self.training is true, or train with one replica"
+    "that gives all the same number, call other replicas only while self.training is true, or train with one replica"
 )
 _TRAINS_UNEVENLY = (
     "would wait for ever or fail: in the last step of an epoch replicas have different numbers of examples; choose a "
@@ -40,7 +40,7 @@ def make_lazy_layers(network: nn.Module, train: Examples, config: Config) -> Non
     """Let lazy modules create their parameters, by one forward pass. Raises SetupError."""
     if any(isinstance(each, nn.parameter.UninitializedTensorMixin) for each in network.parameters()):
         inputs, targets = train.first()
-        torch.cuda.manual_seed_all(config.seed)  # which drawn_by leaves alone
+        torch.cuda.manual_seed_all(config.seed)  # drawn_by does not seed GPUs
         with drawn_by(config.seed), torch.no_grad(), _refusing(config, "in evaluation", inputs, targets):
             network.eval()
             network(inputs)
@@ -56,8 +56,8 @@ def check(
 ) -> bool:
     """Whether the network classifies. Raises SetupError if it does not accept the data.
 
-    Runs it on a test batch, and, with a backward pass, on shares of the sizes that training will have. The network is
-    unchanged afterwards.
+    Runs the network on a test batch, and, with a backward pass, on shares of the sizes that training will have. The
+    network is unchanged afterwards.
     """
     if config.network in networks.NETWORKS and not config.data:
         return True
@@ -99,14 +99,14 @@ def check(
 
 
 class FirstExamples:
-    """Finds a network that differs on another rank, or in the process that continues its run.
+    """Finds a network that differs on another rank, or in the process that continues the run.
 
     Such a network keeps state outside parameters and buffers: numbers from its own generator, the order of a set, a
     tensor as a plain attribute that training changes. Our own networks keep no such state, and are not compared.
 
     Parameters:
         inputs: the first test inputs, (n, ...); None if nothing is compared.
-        draws_unseeded: whether the network's outputs for them differ each time.
+        draws_unseeded: whether the network's outputs differ each time for the same inputs.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class FirstExamples:
             torch.no_grad(),
             whole_float32(),
         ):
-            torch.cuda.manual_seed_all(self.seed)  # which drawn_by leaves alone
+            torch.cuda.manual_seed_all(self.seed)  # drawn_by does not seed GPUs
             self.network.eval()
             try:
                 with apart:
@@ -160,8 +160,8 @@ class FirstExamples:
             if names := differing(first, other):
                 raise SetupError(
                     f"the replicas differ in the network {when} ({', '.join(names)}: other numbers on rank {rank} than "
-                    "on rank 0); draw what it keeps with torch's, NumPy's or Python's functions, and register what "
-                    "training changes as a buffer"
+                    "on rank 0); draw numbers that the network keeps with torch's, NumPy's or Python's functions, and "
+                    "register tensors that training changes as buffers"
                 )
 
     def ensure_same(self, before: dict[str, Any] | None) -> None:
@@ -170,8 +170,9 @@ class FirstExamples:
             if names:
                 raise SetupError(
                     f"the network differs from the checkpoint's ({', '.join(names)}: other numbers than "
-                    "before); draw what it keeps with torch's, NumPy's or Python's functions, and register what "
-                    "training changes as a buffer, or give the run another name (--run or TRAINER_RUN)"
+                    "before); draw numbers that the network keeps with torch's, NumPy's or Python's functions, and "
+                    "register tensors that training changes as buffers, or give the run another name (--run or "
+                    "TRAINER_RUN)"
                 )
 
 
@@ -188,7 +189,7 @@ def differing(one: dict[str, Any] | None, other: dict[str, Any] | None) -> list[
 
 
 def _sample(values: list[Any]) -> Tensor:
-    """Numbers (n,) at even distances from those `values` that are tensors or NumPy arrays."""
+    """Evenly spaced numbers (n,) of each of the `values` that is a tensor or a NumPy array."""
     found = []
     for value in values:
         if getattr(getattr(value, "dtype", None), "kind", "-") in "biufc":
@@ -227,7 +228,7 @@ def passes_of(total: int, rank: int, config: Config, world: World) -> list[int]:
 
 
 def even(network: nn.Module, totals: set[int], config: Config, world: World) -> bool:
-    """Whether ranks may call each other within a pass: in each step, all have as many passes, with the same sizes.
+    """Whether ranks may call each other within a pass: in each step, all have equal numbers of passes, of equal sizes.
 
     SyncBatchNorm accepts different sizes.
     """
@@ -240,9 +241,9 @@ def even(network: nn.Module, totals: set[int], config: Config, world: World) -> 
 
 
 class Apart(TorchDispatchMode):
-    """Unless `together`, raises CustomError with `reason` when code inside calls other ranks by torch.distributed.
+    """If not `together`, raises CustomError with `reason` when code inside calls other ranks by torch.distributed.
 
-    torch.compile leaves out code that first runs inside, until the process ends.
+    Code that first runs inside is never compiled by torch.compile in this process.
     """
 
     def __init__(self, together: bool, reason: str) -> None:
@@ -280,18 +281,18 @@ def _ensure_one_each(objective: Objective, found: Any, count: int, what: str) ->
     """Raises CustomError unless `found` has one number for each of `count` examples."""
     if not isinstance(found, Tensor) or found.shape != (count,):
         there = tuple(found.shape) if isinstance(found, Tensor) else f"a {type(found).__name__}"
-        fix = "" if objective.has_own_loss else "; bring a loss(outputs, targets)"
+        fix = "" if objective.has_own_loss else "; give the network a loss(outputs, targets)"
         raise CustomError(
-            f"loss and metric have to give one number for each example; of {count} examples the {what} is {there}{fix}"
+            f"loss and metric have to give one number for each example; for {count} examples the {what} is {there}{fix}"
         )
 
 
 def _ensure_classes(train: Examples, test: Examples, classes: int) -> None:
-    """Raises CustomError for class numbers in memory that are not below `classes`: cross-entropy needs that."""
+    """Raises CustomError for class numbers in memory that cross-entropy refuses: not from 0 to `classes` - 1."""
     for which, part in (("train on", train), ("test on", test)):
         known = part.targets[part.targets != IGNORED] if isinstance(part, Tensors) else torch.zeros(0)
         if len(known) and not 0 <= int(known.min()) <= int(known.max()) < classes:
             raise CustomError(
-                f"targets to {which} go from {int(known.min())} to {int(known.max())}, and the outputs are of the "
-                f"classes 0 to {classes - 1}"
+                f"targets to {which} go from {int(known.min())} to {int(known.max())}, and the network has outputs "
+                f"for the classes 0 to {classes - 1}"
             )

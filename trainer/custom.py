@@ -1,8 +1,9 @@
 """Your own network and data: `--network package.module:Class` and `--data package.module:function`.
 
 A network is an `nn.Module`. `Class` is called with the keyword arguments that its constructor names: `shape` (of one
-input) and `classes` (their number: one more than the largest target in memory, else that of `part.classes`, else 0).
-A function that returns a module is allowed, and so is a module. It may have, besides `forward`:
+input) and `classes` (the number of classes: one more than the largest target in memory, else that of `part.classes`,
+else 0).
+A function that returns a module is allowed, and so is a module. The module may have, besides `forward`:
 
     loss(outputs, targets) -> (n,)      the loss of each example; without it, cross-entropy of logits (n, classes)
     metric(outputs, targets) -> (n,)    what is averaged and printed as accuracy, finite numbers, more is better;
@@ -12,17 +13,17 @@ A function that returns a module is allowed, and so is a module. It may have, be
     random = False                      training draws no random numbers (no dropout); saves a little time
 
 Every process calls `function`. Of the keyword arguments `folder` (a pathlib.Path, the data directory) and `seed`
-(int) it gets those that it names. It returns two parts, to train on and to test on. Each is one of
+(int), the function gets those that it names. It returns two parts, to train on and to test on. Each part is one of
 
     (inputs, targets)       in memory, tensors, NumPy arrays or lists, one example in each row
     a map-style data set    `len(part)` and `part[number] -> (input, target)`; read during the training
-    an iterable data set    `len(part)` examples make an epoch; `iter(part)` yields (input, target), the same ones in
+    an iterable data set    `len(part)` examples make an epoch; `iter(part)` yields (input, target), the same pairs in
                             the same order in every process. `part.set_epoch(epoch)`, if it exists, is called first.
-                            For data that does not fit memory and has no numbers.
+                            For data that does not fit into memory, and whose examples have no numbers.
     a DataLoader            of a map-style or iterable data set; the trainer uses its `collate_fn` and `drop_last`, and
                             for a map-style data set its sampler and workers. The trainer sets the number of examples
-                            in a step. The sampler must give the same numbers when it is asked again; its
-                            `set_epoch(epoch)`, if it exists, is called
+                            in a step. The sampler must give the same numbers each time; its
+                            `set_epoch(epoch)`, if it exists, is called first
 
 Inputs reach `forward` unchanged, with one more dimension for the examples. Every replica must get the same data, and
 each trains on its share of every step.
@@ -66,7 +67,7 @@ def load(reference: str, option: str) -> Any:
     try:
         return getattr(importlib.import_module(module), name)
     except ModuleNotFoundError as error:
-        fix = "put its folder on PYTHONPATH or install it into the image"
+        fix = "put the module's folder on PYTHONPATH or install the module into the image"
         if places := closed(error.name or module):
             fix = f"{', '.join(places)} cannot be read: let user {os.getuid()} or group {os.getgid()} read it"
         raise CustomError(f"{option} {reference}: {error}; {fix}") from error
@@ -85,7 +86,7 @@ def closed(module: str) -> list[str]:
 def call(reference: str, option: str, seed: int, /, **offered: Any) -> Any:
     """The module `reference`, or the result of calling `reference` with the offered keyword arguments that it names.
 
-    Its random numbers depend on `seed`, and not on whether its module is imported already. Raises CustomError.
+    The numbers that it draws depend on `seed`, and not on whether the module is imported already. Raises CustomError.
     """
     with draws.drawn_by(seed):
         target = load(reference, option)
@@ -100,7 +101,7 @@ def call(reference: str, option: str, seed: int, /, **offered: Any) -> Any:
     except Exception as error:  # the user's code may raise anything
         given = ", ".join(offered)
         raise CustomError(
-            f"{option} {reference}: {raised(error)}; it can name these arguments: {given}"
+            f"{option} {reference}: {raised(error)}; its parameters may have the names: {given}"
         ) from error
 
 
@@ -138,7 +139,7 @@ class Objective:
         if not isinstance(outputs, Tensor):
             raise CustomError(
                 f"forward returns a {type(outputs).__name__}, and not one tensor: return the logits (n, classes), or "
-                "bring a loss(outputs, targets)"
+                "give the network a loss(outputs, targets)"
             )
         return functional.cross_entropy(
             widened(outputs), targets, reduction="none", label_smoothing=self.label_smoothing
@@ -170,7 +171,7 @@ def widened(outputs: Any) -> Any:
 
 @contextmanager
 def kept(network: nn.Module) -> Iterator[None]:
-    """Restores the network afterwards: weights, buffers, attributes, modes; and the random generators."""
+    """Restores the network afterwards: weights, buffers, attributes, modes. Also restores the random generators."""
     modules = [(module, dict(vars(module)), dict(module._buffers)) for module in network.modules()]
     buffers = {name: each.clone() for name, each in network.named_buffers()}
     parameters = [(each, each.detach().clone()) for each in network.parameters()]

@@ -24,13 +24,15 @@ TEST_EVERY = 5
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print one JSON line that names the data set; for `bake`, one line for each. Raises idx.DataError."""
+    """Run one verb; all except `digits` print a JSON line for each data set, with its name. Raises idx.DataError."""
     top = argparse.ArgumentParser(prog="trainer data", description="Check the four IDX files of a data set.")
     verbs = top.add_subparsers(dest="verb", required=True)
-    verify = verbs.add_parser("verify", help="check them against the published checksums")
-    copy = verbs.add_parser("copy", help="check them, then copy them")
-    bake = verbs.add_parser("bake", help="check and copy each data set in FOLDER and below it, by its name")
-    digits = verbs.add_parser("digits", help="make them of scikit-learn's digits.csv")
+    verify = verbs.add_parser("verify", help="check the files against the published checksums")
+    copy = verbs.add_parser("copy", help="check the files, then copy them")
+    bake = verbs.add_parser(
+        "bake", help="check each data set in FOLDER and below; copy it into a folder with its name"
+    )
+    digits = verbs.add_parser("digits", help="make the files from scikit-learn's digits.csv")
     digits.add_argument("table", type=Path)
     for verb in (verify, copy, bake):
         verb.add_argument("folder", type=Path)
@@ -42,7 +44,7 @@ def main(arguments: Sequence[str]) -> int:
         folders = sorted(folder for folder in below if idx.present(folder))
         if not folders and {path.name for path in given.folder.iterdir()} - {"digits.csv"}:
             raise idx.DataError(
-                f"{given.folder} holds no data set; put the four IDX files of each into a folder"
+                f"{given.folder} holds no data set; put the four IDX files of each data set into a folder there"
             )
         for folder in folders:
             take(folder, given.into / idx.identify(folder))
@@ -58,7 +60,7 @@ def main(arguments: Sequence[str]) -> int:
 def take(folder: Path, into: Path) -> None:
     """Copy the verified data set in `folder`; files of an earlier data set with the same names are removed.
 
-    Prints the data set's name as a JSON line. If it raises idx.DataError, nothing has been copied.
+    Prints the data set's name as a JSON line. If idx.DataError is raised, nothing has been copied.
     """
     dataset = idx.identify(folder)
     into.mkdir(parents=True, exist_ok=True)
@@ -86,11 +88,13 @@ def enlarge(pixels: list[int]) -> bytes:
 
 
 def export(table: Path, folder: Path) -> None:
-    """Write the IDX files of `table` into `folder`. Raises idx.DataError if it is not scikit-learn's table."""
+    """Write the IDX files of `table` into `folder`. Raises idx.DataError if `table` is not scikit-learn's table."""
     raw = table.read_bytes()
     found = hashlib.sha256(raw).hexdigest()
     if found != TABLE_SHA256:
-        raise idx.DataError(f"{table}: expected sha256 {TABLE_SHA256}, found {found}")
+        raise idx.DataError(
+            f"{table}: expected sha256 {TABLE_SHA256}, found {found}; use scikit-learn's digits.csv"
+        )
     parts: dict[tuple[str, str], list[tuple[bytes, int]]] = {idx.TRAIN: [], idx.TEST: []}
     seen: Counter[int] = Counter()
     for line in raw.decode().splitlines():

@@ -22,13 +22,13 @@ from trainer.networks import normalize
 from trainer.options import DATASETS, Config
 
 TEMPORARY = Path(tempfile.gettempdir()) / "trainer-datasets"
-VALIDATION = 5_000  # of MNIST's 60,000; also a twelfth of smaller sets
+VALIDATION = 5_000  # of MNIST's 60,000, a twelfth; of smaller data sets, too, a twelfth
 TORCHVISION = {"mnist": "MNIST", "fashion-mnist": "FashionMNIST", "kmnist": "KMNIST"}
 ANSWER_S = 30
 
 
 def resolve(config: Config) -> str:
-    """The data set's name. `auto`: that in the data directory, else the first preferred one found, else digits.
+    """The data set's name. For `auto`: that in the data directory, else the first preferred one found, else digits.
 
     A data directory that holds only other files, such as train.csv, is refused: the user did not mean the digits.
     `load` reads the files, and finds wrong content. Raises DataError.
@@ -47,8 +47,8 @@ def resolve(config: Config) -> str:
         if place == config.data_dir and (there := idx.strangers(place, DATASETS)):
             raise idx.DataError(
                 f"--dataset auto finds no data set that it knows in {idx.shown(place)}, but {idx.listed(there)}: name "
-                "a function that reads them, --data package.module:function, put the four IDX files of a data set "
-                "there, or choose --dataset digits, which is in the image"
+                "a function that reads these files with --data package.module:function, put the four IDX files of a "
+                "data set into that folder, or choose --dataset digits, which is in the image"
             )
     return "digits"
 
@@ -56,8 +56,8 @@ def resolve(config: Config) -> str:
 def folder(config: Config, dataset: str) -> Path:
     """The folder that holds `dataset`: the data directory, its subfolder, the image's folder, or a new download's.
 
-    A user put the files in the data directory itself, so a missing or damaged file is an error. Downloads go to its
-    subfolders, which count if they are complete. Raises DataError.
+    A user put files into the data directory itself, so a missing or damaged file there is an error. A subfolder may
+    come from a download, and counts only if all four files are there. Raises DataError.
     """
     if dataset != "digits" and idx.present(config.data_dir) and not idx.of_another(config.data_dir, dataset):
         return config.data_dir
@@ -68,13 +68,13 @@ def folder(config: Config, dataset: str) -> Path:
     if config.download and dataset in TORCHVISION:
         return fetch(dataset, config.mirror, (config.data_dir, config.model_dir / "datasets", TEMPORARY))
     raise idx.DataError(
-        f"{dataset} is in none of {', '.join(map(str, (config.data_dir, *places)))}; put its four IDX files there, "
-        "or choose --dataset digits, which is in the image"
+        f"{dataset} is in none of {', '.join(map(str, (config.data_dir, *places)))}; put its four IDX files into "
+        f"{places[0]}, or choose --dataset digits, which is in the image"
     )
 
 
 def load(config: Config, dataset: str) -> tuple[Examples, Examples]:
-    """Training and test part; with config.validation, the training images split in two instead.
+    """The parts to train on and to test on; with config.validation, both are parts of the training images.
 
     Images of a named data set are verified. Raises DataError, custom.CustomError.
     """
@@ -112,7 +112,8 @@ def read(place: Path, names: tuple[str, str], dataset: str) -> Tensors:
     images, labels = (tensor(idx.verify(place, name, dataset), name) for name in names)
     if len(images) != len(labels) or images.shape[1:] != (28, 28):
         raise idx.DataError(
-            f"{place}: {names[0]} has shape {tuple(images.shape)}, {names[1]} {tuple(labels.shape)}"
+            f"{place}: {names[0]} has shape {tuple(images.shape)}, and {names[1]} has shape {tuple(labels.shape)}; "
+            "the trainer reads shapes (n, 28, 28) and (n,)"
         )
     return _images(images, labels.long())
 
@@ -188,12 +189,14 @@ def writable(places: Sequence[Path]) -> Path:
             continue
         if os.access(place, os.W_OK):
             return place
-    raise idx.DataError(f"nothing can be downloaded: none of {', '.join(map(str, places))} can be written")
+    raise idx.DataError(
+        f"nothing can be downloaded: none of {', '.join(map(str, places))} can be written; make one writable"
+    )
 
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Hold the folder's lock; the kernel releases it when its holder dies."""
+    """Hold the folder's lock; the kernel releases the lock when this process dies."""
     with (folder / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -24,7 +24,7 @@ class PeerLostError(Exception):
 
 @dataclass(frozen=True)
 class World:
-    """All ranks of the job, as one rank sees them. `threads`: of each rank."""
+    """All ranks of the job, as one rank sees them. `threads`: the number of threads of each rank."""
 
     rank: int
     size: int
@@ -68,7 +68,7 @@ class World:
         return found
 
     def from_rank_zero(self, compute: Callable[[], T]) -> T:
-        """The result of `compute` on rank 0, for every rank; an error that it raises there is raised on every rank.
+        """The result of `compute` on rank 0, for every rank; an error of `compute` there is raised on every rank.
 
         Raises PeerLostError.
         """
@@ -91,7 +91,7 @@ class World:
 def agree(
     facts: list[dict[str, Any]], what: str, fix: str = "start all replicas with the same options"
 ) -> None:
-    """Raises SetupError if the facts of a rank differ from rank 0's; it names rank, key and both values."""
+    """Raises SetupError, with rank, key and both values, if the facts of a rank differ from those of rank 0."""
     differing = [
         f"{key}: {first} on rank 0, {other.get(key)} on rank {rank}"
         for rank, other in enumerate(facts)
@@ -115,5 +115,5 @@ def peer_errors(what: str) -> Iterator[None]:
     except RuntimeError as error:
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         raise PeerLostError(
-            f"{what} ({reason}); see that replica's log; after a restart, the job continues from its checkpoint"
+            f"{what} ({reason}); see the other replicas' logs; after a restart, the job continues from its checkpoint"
         ) from error

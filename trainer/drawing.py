@@ -25,7 +25,7 @@ def curve(title: str, across: str, lines: Sequence[tuple[str, Points]], from_zer
     """An SVG chart with a line for each name, x rising; a single point becomes a dot.
 
     Parameters:
-        title: what is drawn; the alternative text has it, with the first and last value.
+        title: what is drawn; the alternative text has the title, and each line's first and last value.
         across: what the horizontal axis counts.
         lines: name -> points; points that are not finite are left out.
         from_zero: whether the vertical axis begins at 0.

@@ -1,4 +1,4 @@
-"""Random numbers that depend on a key alone: torch's on the CPU, NumPy's and Python's, which users draw from."""
+"""Random numbers that depend only on a key: of torch on the CPU, of NumPy and of Python. Users draw from all three."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor
 
 
 def seed_of(*key: int) -> int:
-    """A seed that depends on `key` alone."""
+    """A seed that depends only on `key`."""
     mixed = 0
     for part in key:
         mixed = (mixed * 1_000_003 + part + 1) % (1 << 62)
@@ -21,7 +21,7 @@ def seed_of(*key: int) -> int:
 
 
 class Draws:
-    """Numbers that torch on the CPU, NumPy and Python draw for one purpose; they depend on `key` alone."""
+    """Numbers that torch on the CPU, NumPy and Python draw for one purpose; the numbers depend only on `key`."""
 
     def __init__(self, *key: int) -> None:
         self.seed = seed_of(*key)
@@ -43,7 +43,7 @@ class Draws:
 
 
 def drawn_by(*key: int) -> AbstractContextManager[None]:
-    """Inside, the numbers of torch on the CPU, NumPy and Python depend on `key` alone; then all continue."""
+    """Inside, the numbers of torch on the CPU, NumPy and Python depend only on `key`. Then all continue as before."""
     return Draws(*key)()
 
 

@@ -50,7 +50,7 @@ class Metrics:
 
 
 class ModelError(Exception):
-    """The file is not a model of ours, or not a picture; the message says why."""
+    """A model, its data or a picture cannot be used; the message says why."""
 
 
 def evaluate(
@@ -58,8 +58,8 @@ def evaluate(
 ) -> Metrics:
     """Metric and mean loss of `network` on the whole of `test`, the same on every rank.
 
-    The network is unchanged, also if `forward` counts something. Each batch goes whole to one rank, and its sums are
-    kept apart until all are there. So the result does not depend, to the last digit, on the number of ranks.
+    The network is unchanged, also if `forward` counts something. Each batch goes whole to one rank, and each batch has
+    its own sums until all batches are done. So no digit of the result depends on the number of ranks.
 
     Parameters:
         keep: whether to also keep the predictions of a network that classifies.
@@ -85,7 +85,7 @@ def evaluate(
 
 
 def predictions(answers: Tensor) -> Predictions:
-    """The rows of (n, 3), with class, predicted class and confidence, that are filled and have a class."""
+    """Predictions from rows (n, 3) of class, predicted class and confidence; rows that lack a value are left out."""
     numbers = ((answers[:, 2] > 0) & (answers[:, 0] >= 0)).nonzero().flatten()
     targets, predicted, confidence = answers[numbers].unbind(1)
     return Predictions(numbers, targets.long(), predicted.long(), confidence)
@@ -95,17 +95,18 @@ def evaluate_verb(arguments: Sequence[str]) -> int:
     """Print accuracy and loss of a saved model on the test images, in one process. Raises ModelError."""
     top = argparse.ArgumentParser(
         prog="trainer evaluate",
-        description="Measure a saved model on the test part of the data that it was trained on, or of what --dataset "
-        "or --data name.",
+        description="Measure a saved model on the test part of the data that it was trained on, or of the data that "
+        "--dataset or --data names.",
     )
     top.add_argument("model", type=Path)
     given, rest = top.parse_known_args(arguments)
     trained = trained_on(given.model)
     config = options.parse([*measured(trained), *rest])
     if config.dataset == "auto" and not config.data:
+        read_state(given.model)  # a missing or damaged file is the better reason
         raise ModelError(
-            f"the data of {given.model} is unknown: there is no description in it, no config.json beside it "
-            "and no run with the same model below it; name the data with --dataset"
+            f"the training data of {given.model} is unknown: the file has no description, its folder has no "
+            "config.json, and no run below that folder has the same model; name the data with --dataset or --data"
         )
     if config.data and config.network not in networks.NETWORKS:
         trained = {**trained, "network": config.network}
@@ -158,11 +159,15 @@ def read_state(path: Path) -> dict[str, Tensor]:
     except Exception:  # torch.load raises half a dozen types for a damaged archive
         whole, state = False, None
     if not whole:
-        raise ModelError(f"{path} is not a whole state_dict that torch.load(weights_only=True) reads")
+        raise ModelError(
+            f"{path} is not a whole state_dict that torch.load(weights_only=True) reads; use another copy"
+        )
     if not isinstance(state, dict) or not all(
         isinstance(value, Tensor) or name.endswith("_extra_state") for name, value in state.items()
     ):
-        raise ModelError(f"{path} is no state_dict; a checkpoint is not a model")
+        raise ModelError(
+            f"{path} is no state_dict; a checkpoint is not a model: use the run's {volume.MODEL}"
+        )
     return state
 
 
@@ -175,7 +180,7 @@ def _has_its_checksums(content: bytes) -> bool:
 
 
 def load(path: Path, trained: dict[str, Any], test: Examples | None = None) -> nn.Module:
-    """The network of a saved state_dict: the network that was trained, else one of ours with its shapes.
+    """The network of a saved state_dict: the network that `trained` names, else one of ours with the same shapes.
 
     Raises ModelError, custom.CustomError.
     """
@@ -200,8 +205,8 @@ def shape_of(examples: Examples) -> tuple[tuple[int, ...], int]:
 def trained_on(model: Path) -> dict[str, Any]:
     """What is known about a model's training: its own description, else config.json of its run, else nothing.
 
-    An older model holds no description. Its run is then found by config.json beside the model, or by a run
-    below the model's folder that has the same model.
+    An older model holds no description. Then config.json is beside the model, or in a run below the model's folder that
+    has the same model.
     """
     try:
         content = model.read_bytes()
@@ -221,7 +226,7 @@ def trained_on(model: Path) -> dict[str, Any]:
 
 
 def measured(trained: dict[str, Any]) -> list[str]:
-    """Options that say what the job measured; they come first, so that the user's options override them."""
+    """Options that repeat the job's measurement. They come before the user's options, which override them."""
     chosen: list[str] = []
     if ":" in str(trained.get("network", "")):
         chosen += ["--network", str(trained["network"])]
@@ -229,7 +234,7 @@ def measured(trained: dict[str, Any]) -> list[str]:
         chosen += ["--dataset", str(trained["dataset"])]
     elif trained.get("dataset"):
         chosen += ["--data", str(trained["dataset"])]
-    if "seed" in trained:  # a user's data function may split the data by it
+    if "seed" in trained:  # a user's data function may split the data by the seed
         chosen += ["--seed", str(trained["seed"])]
     if "test_batch_size" in trained:
         chosen += ["--test-batch-size", str(trained["test_batch_size"])]

@@ -1,6 +1,6 @@
 """The two parts of a data set, to train on and to test on: shares of each step, and batches to test on.
 
-trainer/custom.py says what a user's function may return; here it becomes Examples, or is refused.
+trainer/custom.py says what a user's function may return. Here the returned parts become Examples, or are refused.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ from trainer.draws import Draws, drawn_by, permutation
 from trainer.exchange import raw
 
 LONGEST = 100  # a sampler that gives this many times the number of examples counts as endless
-FINGERPRINT, FINGERPRINT_READ = 500, 16  # examples that the ranks compare: in memory, and others
+FINGERPRINT, FINGERPRINT_READ = (
+    500,
+    16,
+)  # how many examples the ranks compare: of data in memory, of other data
 
 
 @runtime_checkable
@@ -40,18 +43,18 @@ def stacked(rows: list[Any]) -> tuple[Tensor, Tensor]:
     for row in rows[:1]:
         if not isinstance(row, tuple | list) or len(row) != 2:
             raise CustomError(
-                f"is a {type(row).__name__}, and not a pair of input and target; return such pairs"
+                f"has the type {type(row).__name__}, and is not a pair of input and target; return such pairs"
             )
         for side, value in zip(("input", "target"), row, strict=True):
             if isinstance(value, dict | str) or (not hasattr(value, "__len__") and not is_number(value)):
                 hint = "; make it a tensor, for example with torchvision.transforms.ToTensor()"
-                raise CustomError(f"has a {type(value).__name__} as its {side}{hint}")
+                raise CustomError(f"is a pair whose {side} has the type {type(value).__name__}{hint}")
     inputs, targets = ([torch.as_tensor(row[side]) for row in rows] for side in (0, 1))
     return torch.stack(inputs), torch.stack(targets)
 
 
 def is_number(value: object) -> bool:
-    """Whether it is a number: Python's, NumPy's, or a tensor with one number."""
+    """Whether `value` is a number of Python or NumPy, or a tensor with one number."""
     return isinstance(value, bool | int | float | complex | Tensor) or hasattr(value, "dtype")
 
 
@@ -75,24 +78,24 @@ class Examples(ABC):
 
     @abstractmethod
     def __len__(self) -> int:
-        """Examples of an epoch."""
+        """The number of examples in an epoch."""
 
     @abstractmethod
     def shares(self, epoch: int, seed: int, start: int, batch: int, rank: int, size: int) -> Iterator[Share]:
-        """This rank's part of every step of an epoch, after its first `start` examples.
+        """This rank's part of every step of an epoch, after the epoch's first `start` examples.
 
         Parameters:
             batch: examples of a step on all ranks together.
-            size: ranks.
+            size: the number of ranks.
         """
 
     def totals(self, batch: int) -> set[int]:
-        """How many examples each step of an epoch has over all ranks, also the last step. Raises CustomError."""
+        """How many examples a step has over all ranks: usually, and in an epoch's last step. Raises CustomError."""
         if not self.drop_last:
             return {min(batch, len(self)), len(self) % batch} - {0}
         if len(self) < batch:
             raise CustomError(
-                f"--data: with drop_last, {len(self)} examples make no step of {batch}; lower the batch"
+                f"--data: with drop_last, {len(self)} examples are fewer than the {batch} of a step; use smaller steps"
             )
         return {batch}
 
@@ -102,7 +105,7 @@ class Examples(ABC):
 
     @abstractmethod
     def fingerprint(self) -> str:
-        """A text that is the same for the same examples; it need not see all of them."""
+        """A text that is the same for the same examples. It may depend on only some of them."""
 
     @abstractmethod
     def first(self, count: int = 2) -> tuple[Tensor, Tensor]:
@@ -166,12 +169,12 @@ Key = tuple[tuple[int, ...], tuple[int, ...]]  # numbers of examples, and the ke
 class Mapped(Examples):
     """A map-style data set, read example by example.
 
-    Its random numbers are the same for the same `key`: of a share, of a test batch, of the first examples.
+    It draws the same random numbers for the same `key`. A share, a test batch and the first examples have a key each.
 
     Parameters:
         collate: makes rows of (input, target) into inputs (n, ...) and targets (n, ...).
         loader: the DataLoader of the data set; its workers are used.
-        sampler: the loader's; None for each example once, in the trainer's order.
+        sampler: the loader's sampler. None: each example once, in the trainer's order.
     """
 
     source: MapStyle
@@ -189,15 +192,15 @@ class Mapped(Examples):
             if self.known != self.sampled(0, 0):
                 raise CustomError(
                     f"--data: the sampler of the part to {self.which} gives other examples each time that it is asked: "
-                    "replicas would train on some twice and on others never; draw with torch's, NumPy's or Python's "
-                    "functions, or by set_epoch's epoch"
+                    "replicas would train on some examples twice and on others never; draw with torch's, NumPy's or "
+                    "Python's functions, or let the order depend on the epoch that set_epoch gets"
                 )
 
     def __len__(self) -> int:
         return len(self.known)
 
     def __getitem__(self, key: Key) -> tuple[Tensor, Tensor]:
-        """The examples with these numbers, in CPU memory; an empty share has the shape of an example."""
+        """The examples with these numbers, in CPU memory. Without numbers: tensors (0, ...) of an example's shape."""
         numbers, drawn = key
         with drawn_by(*drawn), told(self.which):
             rows = [self.source[number] for number in numbers or (0,)]
@@ -227,7 +230,7 @@ class Mapped(Examples):
         if len(found := self.sampled(epoch, seed)) != len(self):
             raise CustomError(
                 f"--data: the sampler of the part to {self.which} gave {len(self)} examples, and {len(found)} in epoch "
-                f"{epoch}; give as many in each epoch"
+                f"{epoch}; give the same number in each epoch"
             )
         return found
 
@@ -242,7 +245,7 @@ class Mapped(Examples):
             found = [index(number) for number in islice(self.sampler, most)]
         if len(found) == most:
             raise CustomError(
-                f"--data: the sampler of the part to {self.which} does not end; have it give the examples of one epoch"
+                f"--data: the sampler of the part to {self.which} does not end; let it give the examples of one epoch"
             )
         return found
 
@@ -282,7 +285,7 @@ class Mapped(Examples):
 
 @dataclass
 class Streamed(Examples):
-    """An iterable data set: every rank reads all of it and keeps its share."""
+    """An iterable data set: every rank reads all examples and keeps its own share."""
 
     source: Iterable[tuple[Any, Any]]
     which: str = "train on"
@@ -294,10 +297,10 @@ class Streamed(Examples):
         return len(self.source)
 
     def steps(self, epoch: int, batch: int, start: int = 0) -> Iterator[list[tuple[Any, Any]]]:
-        """The rows of each step of an epoch, after its first `start` examples.
+        """The rows of each step of an epoch, after the epoch's first `start` examples.
 
-        The stream's random numbers depend on the epoch alone: each step continues them, and numbers that the training
-        draws do not change them. Raises CustomError if the stream ends too early.
+        The stream's random numbers depend only on the epoch. Each step continues their sequence, and numbers that the
+        training draws do not change the sequence. Raises CustomError if the stream ends too early.
         """
         draws = Draws(epoch)
         with draws(), told(self.which):
@@ -309,7 +312,9 @@ class Streamed(Examples):
                 wanted = min(batch, len(self) - at, start - at if at < start else len(self))
                 rows = list(islice(stream, wanted))
             if len(rows) < wanted:
-                raise CustomError(f"--data: an epoch ended after {at + len(rows)} examples of {len(self)}")
+                raise CustomError(
+                    f"--data: an epoch ended after {at + len(rows)} examples of {len(self)}; yield all of them"
+                )
             if at >= start:
                 yield rows
 
@@ -335,7 +340,7 @@ class Streamed(Examples):
         if not alike(inputs, again):
             raise CustomError(
                 f"--data: the part to {self.which} gives other examples each time that it is read: replicas would "
-                "train on some twice and on others never; seed its generator in __iter__, by set_epoch's epoch"
+                "train on some examples twice and on others never; let __iter__ seed its generator by set_epoch's epoch"
             )
         return f"{len(self)} {checksum(inputs)} {checksum(targets)}"
 
@@ -362,7 +367,9 @@ def examples(part: Any, which: str) -> Examples:
     elif isinstance(part, Iterable):
         found = Streamed(part, which, collate, drop_last)
     else:
-        raise CustomError(f"--data: the part to {which} is {type(part).__name__}; see trainer/custom.py")
+        raise CustomError(
+            f"--data: the part to {which} has the type {type(part).__name__}; trainer/custom.py lists the types"
+        )
     if not len(found):
         raise CustomError(f"--data: there is no example to {which}")
     return found
@@ -392,7 +399,7 @@ def told_by_a_worker() -> Iterator[None]:
 
 
 def is_a(name: str, part: object) -> bool:
-    """Whether its class is torch.utils.data's of this name; IterableDataset also has a `__getitem__`."""
+    """Whether `part` has the class of torch.utils.data with this name. IterableDataset also has a `__getitem__`."""
     return any(kind.__name__ == name for kind in type(part).__mro__)
 
 
@@ -402,14 +409,14 @@ def of_loader(loader: Any, which: str) -> tuple[Any, Collate]:
     refused = {
         "no batch_size": batches is None,
         "its own batch_sampler": batches is not None and type(batches) is not BatchSampler,
-        "a sampler that splits the examples over the ranks, which the trainer does": hasattr(
+        "a sampler that splits the examples over the ranks, as the trainer itself does": hasattr(
             getattr(batches, "sampler", None), "num_replicas"
         ),
     }
     for what, there in refused.items():
         if there:
             raise CustomError(
-                f"--data: the DataLoader to {which} has {what}; give it batch_size, and sampler or shuffle"
+                f"--data: the DataLoader of the part to {which} has {what}; give it batch_size, and sampler or shuffle"
             )
     return loader.dataset, stacked if getattr(
         loader.collate_fn, "__name__", ""
@@ -422,7 +429,7 @@ def in_memory(values: Any, which: str) -> Tensor:
         found = torch.as_tensor(values)
     except Exception as error:
         raise CustomError(
-            f"--data: {type(values).__name__} to {which} is no tensor: {raised(error)}"
+            f"--data: the {type(values).__name__} to {which} cannot become a tensor: {raised(error)}"
         ) from error
     if not found.dim() or found.layout is not torch.strided:
         raise CustomError(
@@ -432,7 +439,7 @@ def in_memory(values: Any, which: str) -> Tensor:
 
 
 def classes_of(part: Examples) -> int:
-    """The number of classes that the part names, 0 if it names none."""
+    """The number of classes, by targets in memory or by the classes that the data set names; 0 if unknown."""
     if isinstance(part, Tensors):
         whole = (
             part.targets.dim() == 1 and not part.targets.is_floating_point() and not part.targets.is_complex()
@@ -443,7 +450,7 @@ def classes_of(part: Examples) -> int:
 
 
 def told_classes(part: Examples) -> Any:
-    """The classes that the user's data set names: names, as in torchvision, a number, or () for none."""
+    """What the user's data set says about its classes: their names, as in torchvision, their number, or ()."""
     source = getattr(part, "source", None)
     while source is not None and not hasattr(source, "classes"):
         source = getattr(source, "dataset", None)  # of a Subset
@@ -459,20 +466,22 @@ def parts(reference: str, seed: int, **offered: Any) -> tuple[Examples, Examples
 
 
 def share_of(rows: Sequence[T], rank: int, size: int) -> Sequence[T]:
-    """One rank's part of a step, as torch.tensor_split cuts it: the first ranks may have one more."""
+    """One rank's part of a step, as torch.tensor_split cuts it: the first ranks may have one more example."""
     least, more = divmod(len(rows), size)
     start = rank * least + min(rank, more)
     return rows[start : start + least + (rank < more)]
 
 
 def taken_together(rows: list[tuple[Any, Any]], collate: Collate, which: str) -> tuple[Tensor, Tensor]:
-    """Rows of one input and one target each, as two tensors (n, ...). Raises CustomError, naming what was found."""
+    """Rows of one input and one target each, as two tensors (n, ...). Raises CustomError."""
     try:
         found = collate(rows)
     except CustomError as error:
         raise CustomError(f"--data: an example to {which} {error}") from error
     except Exception as error:  # the user's collate_fn may raise anything
-        raise CustomError(f"--data: examples to {which} do not go together: {raised(error)}") from error
+        raise CustomError(
+            f"--data: examples to {which} do not go together into one batch: {raised(error)}"
+        ) from error
     whole = (
         isinstance(found, tuple | list)
         and len(found) == 2
@@ -480,7 +489,8 @@ def taken_together(rows: list[tuple[Any, Any]], collate: Collate, which: str) ->
     )
     if not whole or any(len(each) != len(rows) for each in found):
         raise CustomError(
-            f"--data: collate_fn to {which} has to return two tensors, inputs (n, ...) and targets (n, ...)"
+            f"--data: collate_fn of the part to {which} has to return two tensors, inputs (n, ...) and targets "
+            "(n, ...), for n examples"
         )
     if any(each.layout is not torch.strided for each in found):
         raise CustomError(f"--data: examples to {which} are sparse tensors; make them dense, by to_dense()")

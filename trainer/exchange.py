@@ -1,4 +1,4 @@
-"""What the ranks exchange in a step. Parameters, gradients and buffers stay in the module; the exchange is packed.
+"""What the ranks exchange in a step: one packed tensor. Parameters, gradients and buffers stay in the module.
 
 torch's DistributedDataParallel also packs gradients, but changes its buckets after the first step of each process.
 With three ranks or more, that changes the order of additions: a resumed run would not end with exactly the weights of
@@ -18,7 +18,7 @@ from trainer.distributed import World
 
 
 class Exchange:
-    """Adds up the gradients of all ranks, and makes their buffers the same.
+    """Adds up the gradients of all ranks, and makes the buffers of all ranks the same.
 
     One tensor, `packed`, is added up once a step: the gradients in the order of the parameters, one flag for each
     parameter that says whether a rank has a gradient of it, the loss, one flag for changed buffers, and the changes of
@@ -60,10 +60,10 @@ class Exchange:
             each.grad = None
 
     def end(self, weight: float, loss: Tensor) -> None:
-        """Set each parameter's gradient to the sum over all ranks, or None if no rank has one, and `loss` to the sum.
+        """Set each gradient to its sum over all ranks, or to None if no rank has it. Set `loss` to the sum of losses.
 
-        BatchNorm's running statistics become their mean over the ranks by `weight`, this rank's part of the step's
-        examples. All other buffers become rank 0's. Raises PeerLostError; `undo` then restores the buffers.
+        BatchNorm's running statistics become their mean over the ranks, weighted by `weight`, each rank's part of the
+        step's examples. All other buffers become rank 0's. Raises PeerLostError; `undo` then restores the buffers.
         """
         parameters = list(self.parameters.values())
         for each in parameters:
@@ -113,7 +113,7 @@ class Exchange:
         return [names[id(each)] for each in buffers]
 
     def take_buffers_of_rank_zero(self) -> None:
-        """Raises PeerLostError."""
+        """Set all buffers except BatchNorm's running statistics to those of rank 0. Raises PeerLostError."""
         theirs = self.world.from_rank_zero(
             lambda: {name: each.detach().cpu() for name, each in self.others().items()}
         )
@@ -122,14 +122,14 @@ class Exchange:
                 put(self.network, name, value)
 
     def remember(self) -> None:
-        """Remember the present buffers and numbers."""
+        """Remember the present buffers, and the present attributes of `numbers_of`."""
         self.numbers = numbers_of(self.network)
         for name, each in self.network.named_buffers():
             if not same(each, self.before.get(name)):
                 self.before[name] = each.clone()
 
     def undo(self) -> None:
-        """Restore buffers and numbers from before an interrupted step."""
+        """Restore buffers, and attributes of `numbers_of`, as they were before an interrupted step."""
         put_numbers(self.network, self.numbers)
         now = dict(self.network.named_buffers())
         for name, each in self.before.items():
@@ -154,7 +154,7 @@ def real(tensor: Tensor) -> Tensor:
 
 
 def raw(tensor: Tensor) -> Any:
-    """A copy of a tensor's bytes, as a NumPy array (n,): if they were shared, torch could not resize the tensor."""
+    """A copy of a tensor's bytes, as a NumPy array (n,). If these were shared, torch could not resize the tensor."""
     copied = tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
     return copied.view(-1).view(torch.uint8).numpy()
 
@@ -186,7 +186,7 @@ def put(network: nn.Module, name: str, value: Tensor) -> None:
 
 
 def numbers_of(network: nn.Module) -> dict[str, bool | int | float | str]:
-    """Plain numbers and texts in attributes of the modules, by name; a forward pass may use them to count."""
+    """The modules' attributes that are numbers, booleans or texts, by name. A forward pass may count in them."""
     return {
         f"{path}.{name}": value
         for path, module in network.named_modules()
@@ -205,7 +205,7 @@ def put_numbers(network: nn.Module, numbers: dict[str, bool | int | float | str]
 
 
 def _in_order_of(tensor: Tensor, piece: Tensor) -> Tensor:
-    """`piece` (n,) in the shape of `tensor`, and in its order in memory if that has no gaps."""
+    """`piece` (n,) in the shape of `tensor`, and with channels last in memory if `tensor` has them last."""
     channels_last = {4: torch.channels_last, 5: torch.channels_last_3d}.get(tensor.dim())
     if channels_last and tensor.is_contiguous(memory_format=channels_last):
         return piece.as_strided(tensor.shape, tensor.stride(), piece.storage_offset())

@@ -58,9 +58,14 @@ def readable(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise DataError(
-            f"{shown(error.filename or path)} cannot be read ({error.strerror or error}); "
+        is_closed = isinstance(error, PermissionError)
+        fix = (
             f"let user {os.getuid()} or group {os.getgid()} read it"
+            if is_closed
+            else "check its disk or mount"
+        )
+        raise DataError(
+            f"{shown(error.filename or path)} cannot be read ({error.strerror or error}); {fix}"
         ) from error
 
 
@@ -89,7 +94,8 @@ def locate(folder: Path, name: str) -> Path:
         return path
     there = listed(strangers(folder))
     raise DataError(
-        f"{shown(folder)} has no {name} or {name}.gz{f', but {there}' if there else ''}; put the four IDX files there"
+        f"{shown(folder)} has no {name} or {name}.gz{f', but it has {there}' if there else ''}; "
+        "put the four IDX files into this folder"
     )
 
 
@@ -142,7 +148,9 @@ def parse(raw: bytes, name: str) -> tuple[tuple[int, ...], memoryview]:
     shape = struct.unpack_from(f">{dimensions}I", raw, 4)
     values = memoryview(raw)[4 + 4 * dimensions :]
     if len(values) != math.prod(shape):
-        raise DataError(f"{name} holds {len(values)} values, its header says {math.prod(shape)}")
+        raise DataError(
+            f"{name} holds {len(values)} values, its header says {math.prod(shape)}; fetch the file again"
+        )
     return shape, values
 
 
@@ -182,9 +190,9 @@ def owners(folder: Path, name: str) -> set[str]:
 
 
 def of_another(folder: Path, dataset: str) -> bool:
-    """Whether a small label file in `folder` belongs to another published data set than `dataset`.
+    """Whether the labels in `folder` belong to another published data set than `dataset`; their files are small.
 
-    False if it is damaged or missing.
+    False if no label file is known: each is damaged, missing or not published.
     """
     for name in (TRAIN[1], TEST[1]):
         with suppress(DataError):
@@ -196,8 +204,8 @@ def of_another(folder: Path, dataset: str) -> bool:
 def recognize(folder: Path) -> str:
     """The published data set that the four files in `folder` claim to be; the first known checksum decides.
 
-    Nothing else is verified, and of published files only the small labels are read. "mnist" if no checksum is known.
-    Raises DataError for a missing file.
+    The smallest file comes first, so of published files only labels are read. Nothing else is verified. "mnist" if no
+    checksum is known. Raises DataError for a missing file.
     """
     with readable(folder):
         sizes = {name: locate(folder, name).stat().st_size for name in FILES}
@@ -208,7 +216,7 @@ def recognize(folder: Path) -> str:
 
 
 def identify(folder: Path) -> str:
-    """Name of the published data set in `folder`, all four files verified. Raises DataError naming one that differs."""
+    """Name of the published data set in `folder`, all four files verified. Raises DataError for a file that differs."""
     dataset = recognize(folder)
     for name in FILES:
         verify(folder, name, dataset)

@@ -112,7 +112,7 @@ class Journal:
         self.latest: dict[str, float] = {}  # metric -> its last value
 
     def begin(self, config: dict[str, Any], step: int, epoch: int) -> None:
-        """Begin an event file, write config.json; of an interrupted run, remove the lines that will be written again.
+        """Begin an event file and write config.json. Remove lines of metrics.jsonl that a resumed run will write again.
 
         Parameters:
             step: steps that the run has done.
@@ -149,7 +149,7 @@ class Journal:
     def progress(
         self, epoch: int, step: int, done: int, total: int, loss: float, lr: float, images: int
     ) -> None:
-        """A step's loss. `done` of the epoch's `total` images came before it; `images` since the last such line."""
+        """Report a step's loss, after `done` of the epoch's `total` images; `images` came since the last report."""
         now = time.perf_counter()
         rate, self.since = images / (now - self.since), now
         self.say(f"Train Epoch: {epoch} [{done}/{total} ({round(100 * done / total)}%)]\tloss={loss:.4f}")
@@ -157,7 +157,7 @@ class Journal:
         self._tell(epoch - 1 + done / total)
 
     def epoch(self, epoch: int, step: int, metrics: Metrics, training_s: float) -> None:
-        """An epoch's result on the test images; `training_s` is this process's time in training, without testing.
+        """Report an epoch's result on the test images; `training_s` is this process's time, without testing.
 
         The time of earlier processes for finished epochs is added: the file has the time of the whole run.
         """
@@ -181,14 +181,14 @@ class Journal:
             self.events.add(int(line["step"]), scalars)
 
     def end(self, metrics: Metrics) -> None:
-        """Katib's line."""
+        """Print the result in the line that Katib reads."""
         accuracy, loss = f"{metrics.accuracy:.4f}", f"{metrics.loss:.4f}"
         self.say(
             f"{{metricName: accuracy, metricValue: {accuracy}}};{{metricName: loss, metricValue: {loss}}}"
         )
 
     def close(self) -> None:
-        """Tell Kubeflow Trainer that the run is done, if it asks for that. Waits for it 5 seconds at most."""
+        """Tell Kubeflow Trainer that the run is done, if it asks for reports. Waits 5 seconds at most."""
         if self.status:
             self.status.end(self.latest)
 
@@ -214,7 +214,7 @@ class Profile:
 
     @contextmanager
     def part(self, name: str, step: int) -> Iterator[None]:
-        """Time one part of a step; it waits for the GPU, so that the GPU's work counts for the part that began it."""
+        """Time one part of a step. Wait for the GPU, so that the GPU's work counts for the part that began it."""
         began = time.perf_counter()
         yield
         if torch.cuda.is_initialized():

@@ -24,13 +24,13 @@ KEPT_BYTES = 1 << 30
 
 
 class ExitStatus(IntEnum):
-    """How a process ends. The operator's policy ExitCode restarts from 128 on; below 128, a restart does not help."""
+    """How a process ends. The operator's policy ExitCode restarts a pod from status 128 on; below, no restart helps."""
 
     DONE = 0
     REFUSED = 1  # data, options or set-up
     DIVERGED = 3  # loss, accuracy or weights are not finite
     VOLUME = 4  # the volume cannot be read or written
-    PEER_LOST = 138  # the operator leaves this one to users
+    PEER_LOST = 138  # the operator leaves the meaning of this status to users
     TERMINATED = 128 + signal.SIGTERM
 
 
@@ -39,10 +39,10 @@ class LaunchError(Exception):
 
 
 class Termination:
-    """SIGTERM ends the process at once; while `training`, it sets `requested` and the current step is finished.
+    """SIGTERM ends the process at once. While `training`, SIGTERM only sets `requested`: the current step is finished.
 
-    PID 1 never gets SIGTERM without a handler, and Python runs a handler only between two byte codes: during a
-    rendezvous that may take minutes. So a thread waits for the signal's number on a pipe.
+    PID 1 gets SIGTERM only if it has a handler. Python runs a handler only between two byte codes; during a rendezvous,
+    minutes may pass before the next one. So a thread waits for the signal's number on a pipe.
     """
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class Termination:
         self.requested = False
 
     def install(self) -> None:
-        """Handle SIGTERM from now on. Only the main thread may call it."""
+        """Handle SIGTERM from now on. Only the main thread may call this method."""
         os.register_at_fork(
             before=partial(signal.pthread_sigmask, signal.SIG_BLOCK, {signal.SIGTERM}),
             after_in_parent=partial(signal.pthread_sigmask, signal.SIG_UNBLOCK, {signal.SIGTERM}),
@@ -64,9 +64,9 @@ class Termination:
 
     @staticmethod
     def _forget() -> None:
-        """In a user's forked worker, SIGTERM only ends the worker: a pool ends its workers like this.
+        """In a user's forked worker, SIGTERM only ends the worker: a pool ends its workers by this signal.
 
-        The signal is blocked while a process forks, because it may come before this call.
+        The signal is blocked while a process forks, because the signal may come before this call.
         """
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.set_wakeup_fd(-1)
@@ -97,9 +97,10 @@ def standalone(environ: MutableMapping[str, str]) -> bool:
 
 
 def processes(environ: MutableMapping[str, str]) -> str:
-    """Processes of this pod: PET_NPROC_PER_NODE, with `auto` as the number of GPUs, 1 without any.
+    """Processes of this pod: PET_NPROC_PER_NODE. `auto` becomes 1, except in a pod with GPUs of an elastic job.
 
-    torchrun's own `auto` counts the host's cores, and ignores the pod's limit.
+    In such a pod, torchrun counts the GPUs. Without GPUs, torchrun would count the host's cores and ignore the pod's
+    limit.
     """
     given = environ.get("PET_NPROC_PER_NODE", "auto")
     if given == "auto" and "PET_RDZV_ENDPOINT" in environ and (DEVICES / "nvidiactl").exists():
@@ -110,8 +111,8 @@ def processes(environ: MutableMapping[str, str]) -> str:
 def take_static_rank(environ: MutableMapping[str, str]) -> None:
     """Set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT for a job that has only PET_* variables.
 
-    Kubeflow Trainer v2 sets only those. Raises LaunchError if a job of several nodes lacks one: every node would
-    train alone.
+    Kubeflow Trainer v2 sets only PET_* variables. Raises LaunchError if a job of several nodes lacks one of the four:
+    every node would train alone.
     """
     if {"RANK", "WORLD_SIZE"} <= environ.keys() or "LOCAL_RANK" in environ:
         return
@@ -130,16 +131,16 @@ def take_static_rank(environ: MutableMapping[str, str]) -> None:
     missing = [f"{name} (or {source})" for name, source in names.items() if not environ.get(name)]
     if missing or not environ["WORLD_SIZE"].isdecimal():
         raise LaunchError(
-            f"this is one of {nodes} replicas, and {', '.join(missing) or 'PET_RDZV_ENDPOINT'} is not set: "
-            "it would train alone; set it, or unset every PET_* variable for a job of one process"
+            f"this replica is one of {nodes}, but {', '.join(missing) or 'PET_RDZV_ENDPOINT'} is missing: the replica "
+            "would train alone; set what is missing, or, for a job of one process, unset WORLD_SIZE and all PET_*"
         )
 
 
 def run_torchrun(arguments: Sequence[str], environ: MutableMapping[str, str] = os.environ) -> int:
     """Let torchrun run this pod's processes; torchrun reads PET_* itself. Returns the exit status.
 
-    torchrun's own exit status is always 1: for every status of its processes, and for its own errors, such as a
-    DistError if the pod with its store is deleted while others read the store.
+    After a failure, torchrun's own exit status is always 1: for every status of its processes, and for its own errors.
+    One of these is a DistError, if the pod with torchrun's store is deleted while other pods read the store.
     """
     fill_in(environ)
     from torch.distributed import DistError, run
@@ -153,7 +154,10 @@ def run_torchrun(arguments: Sequence[str], environ: MutableMapping[str, str] = o
         print(error, file=sys.stderr)
         return pod_status(failure.exitcode for failure in error.failures.values())
     except (RendezvousError, DistError) as error:
-        print(f"error: the pods of this job did not meet ({error})", file=sys.stderr)
+        print(
+            f"error: the pods of this job did not meet ({error}); see the logs of the other pods",
+            file=sys.stderr,
+        )
         return ExitStatus.PEER_LOST
     except SignalException as error:
         return 128 + int(error.sigval)
@@ -161,20 +165,23 @@ def run_torchrun(arguments: Sequence[str], environ: MutableMapping[str, str] = o
 
 
 def pod_status(codes: Iterable[int]) -> int:
-    """One exit status for several processes: a cause that a restart does not repair comes first; 128 + a signal."""
+    """One exit status for several processes. A status below 128 comes first: no restart repairs its cause.
+
+    A process that a signal ended counts with 128 + the signal's number.
+    """
     found = [128 - code if code < 0 else code for code in codes if code]
     return min((code for code in found if code < 128), default=found[0] if found else ExitStatus.DONE)
 
 
 def fill_in(environ: MutableMapping[str, str]) -> None:
-    """Values that torchrun would otherwise take from the host: processes, threads, address. Raises LaunchError."""
+    """Set what torchrun would otherwise take from the host: processes, threads, address. Raises LaunchError."""
     if standalone(environ):
         meet_alone(environ)
     if "PET_RDZV_ENDPOINT" not in environ and environ.get("PET_NNODES", "1") != "1":
         for name in ("MASTER_ADDR", "MASTER_PORT", "NODE_RANK"):
             if not environ.setdefault(f"PET_{name}", environ.get(name, "")):
                 raise LaunchError(
-                    f"PET_NNODES is {environ['PET_NNODES']}, but neither PET_{name} nor {name} is set"
+                    f"PET_NNODES is {environ['PET_NNODES']}, but neither PET_{name} nor {name} is set; set one of them"
                 )
     environ["PET_NPROC_PER_NODE"] = number = processes(environ)
     if number.isdecimal() and int(number) > 1:  # torchrun would give each process one thread
@@ -186,14 +193,14 @@ def fill_in(environ: MutableMapping[str, str]) -> None:
 
 
 def meet_alone(environ: MutableMapping[str, str]) -> None:
-    """Let the processes of a standalone pod meet on the pod's loopback, independent of its name.
+    """Let the processes of a standalone pod meet on the pod's loopback address. The pod's name does not matter then.
 
     torchrun refuses an empty PET_STANDALONE. Raises LaunchError for a job of several pods: each would train alone.
     """
     nodes = environ.get("PET_NNODES", "1")
     if nodes not in ("1", "1:1"):
         raise LaunchError(
-            f"elasticPolicy.standalone is for a job of one pod, and this one has {nodes} (PET_NNODES): each pod would "
+            f"elasticPolicy.standalone is for a job of one pod, and this job has {nodes} (PET_NNODES): each pod would "
             "train alone; leave standalone out, or set minReplicas, maxReplicas and the workers' replicas to 1"
         )
     environ["PET_STANDALONE"] = "1"
@@ -243,7 +250,7 @@ def thread_count(limit: float | None, usable: int, local_world: int, world: int)
         limit: CPUs granted to the container, None without a limit
         usable: CPUs in this process's affinity mask
         local_world: training processes that share the container
-        world: all training processes; without a limit they may all be on this node
+        world: all training processes of the job; without a limit, all of them may be on this node
     """
     if limit is None:
         return max(1, min(usable // max(world, local_world), WITHOUT_LIMIT))
@@ -251,9 +258,9 @@ def thread_count(limit: float | None, usable: int, local_world: int, world: int)
 
 
 def apply_threads(environ: MutableMapping[str, str] = os.environ) -> int:
-    """Set OMP_NUM_THREADS to the pod's CPU limit, unless the user set it; returns the number of threads.
+    """Set OMP_NUM_THREADS by the pod's CPU limit if the user has not set it; returns the number of threads.
 
-    OpenMP and torch read it once, so call this before torch is imported.
+    OpenMP and torch read the variable once, so call this before torch is imported.
     """
     if "OMP_NUM_THREADS" not in environ:
         local_world = int(environ.get("LOCAL_WORLD_SIZE", "1"))
@@ -266,9 +273,9 @@ def apply_threads(environ: MutableMapping[str, str] = os.environ) -> int:
 def keep_freed_memory() -> bool:
     """Tell the C library to keep freed blocks of up to KEPT_BYTES; returns whether it will.
 
-    glibc returns freed blocks of more than 32 MiB to the kernel. The kernel clears them again, page by page, when the
-    next step needs them. The first activations of `lenet` are that large from 730 images on. The order of the settings
-    matters: with the second alone, glibc would map every block again.
+    glibc returns freed blocks of more than 32 MiB to the kernel. The kernel clears such a block, page by page, when the
+    next step needs it again. With 730 images or more, the first activations of `lenet` are so large. The order of the
+    two settings matters: with the second setting alone, glibc would map every block again.
     """
     libc = ctypes.CDLL(None)
     if not hasattr(libc, "mallopt"):

@@ -1,7 +1,7 @@
 """The networks. Each takes float images (n, 1, 28, 28) and returns logits (n, 10).
 
 Pooling comes before ReLU: the result is the same, and ReLU has only a quarter of the values to compute. Layers have
-the names of the published examples, so that their files load.
+the names of the published examples, so that those examples' model files load.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Network(nn.Module):
 
 
 class LeNet(Network):
-    """Convolutions 20 and 50 of 5x5, 800 -> 500 -> 10; 431,080 parameters."""
+    """Convolutions with 20 and 50 kernels of 5x5, then 800 -> 500 -> 10; 431,080 parameters."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class LeNet(Network):
 
 
 class ConvNet(Network):
-    """Convolutions 32 and 64 of 3x3, dropout 0.25 and 0.5, 9216 -> 128 -> 10; 1,199,882 parameters."""
+    """Convolutions with 32 and 64 kernels of 3x3, dropout 0.25 and 0.5, 9216 -> 128 -> 10; 1,199,882 parameters."""
 
     random = True
 
@@ -65,7 +65,7 @@ class ConvNet(Network):
 
 
 class Fast(Network):
-    """Convolutions 16 of 5x5 in steps of 2, 24 and 64 of 3x3, one linear layer; 23,554 parameters."""
+    """Convolutions with 16 kernels of 5x5 (stride 2), 24 and 64 of 3x3; one linear layer; 23,554 parameters."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -87,8 +87,8 @@ NETWORKS: Mapping[str, type[Network]] = {"lenet": LeNet, "convnet": ConvNet, "fa
 def build(name: str, seed: int, shape: tuple[int, ...] = (1, 28, 28), classes: int = 10) -> nn.Module:
     """The network with the initial weights of this seed, the same on every rank.
 
-    Our networks have channels last in memory, because oneDNN and cuDNN convolve that fastest; a user's network may
-    depend on the order. A user's network may ask for `shape` of one input and `classes`. Raises custom.CustomError.
+    Our networks have channels last in memory, because oneDNN and cuDNN convolve fastest in this order; a user's network
+    may depend on the order. A user's network may ask for `shape` of one input and `classes`. Raises custom.CustomError.
     """
     if name in NETWORKS:
         torch.manual_seed(seed)
@@ -97,11 +97,11 @@ def build(name: str, seed: int, shape: tuple[int, ...] = (1, 28, 28), classes: i
     if not isinstance(network, nn.Module) or not list(network.parameters()):
         raise custom.CustomError(f"--network {name} is no torch.nn.Module with parameters")
     if any(isinstance(each, torch.jit.ScriptModule) for each in network.modules()):
-        raise custom.CustomError(f"--network {name} is made by torch.jit; give the module that it is made of")
+        raise custom.CustomError(f"--network {name} is made by torch.jit; give the original module")
     for parameter, value in network.named_parameters():
         if value.requires_grad and value.layout is not torch.strided:
             raise custom.CustomError(
-                f"--network {name} has a sparse parameter, {parameter}; make it dense, or a buffer"
+                f"--network {name} has a sparse parameter, {parameter}; make it dense, or register it as a buffer"
             )
     return network
 
@@ -112,7 +112,9 @@ def matching(state: Mapping[str, Tensor]) -> str:
     for name, network in NETWORKS.items():
         if {key: tuple(value.shape) for key, value in network().state_dict().items()} == shapes:
             return name
-    raise ValueError(f"no network of ours has the parameters {shapes}; there are {', '.join(NETWORKS)}")
+    raise ValueError(
+        f"no network of ours has the parameters {shapes}; our networks are {', '.join(NETWORKS)}"
+    )
 
 
 def normalize(images: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""What one rank tells the others: its configuration, GPU and threads, and its network interface."""
+"""What one rank tells the others: its configuration, GPU and threads. Also finds the rank's network interface."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from trainer.options import Config
 
 @dataclass(frozen=True)
 class Offer:
-    """What one rank tells the others before they meet."""
+    """What one rank tells the other ranks before training."""
 
     config: dict[str, Any]
     gpu: bool  # whether this rank could have its own GPU
     threads: int
     refusal: str | None  # why this rank cannot join
-    card: str = ""  # the GPU's own number, the same on every rank
+    card: str = ""  # the GPU's UUID, the same for every rank that uses this GPU; empty without a GPU
 
     @staticmethod
     def of(config: Config) -> Offer:
@@ -67,7 +67,7 @@ def check(config: Config) -> None:
 
 
 def card_of(gpu: bool) -> str:
-    """The UUID of this rank's GPU, empty without one."""
+    """The UUID of this rank's GPU, empty without a GPU."""
     return str(torch.cuda.get_device_properties(local_rank()).uuid) if gpu else ""
 
 
@@ -77,12 +77,12 @@ def local_rank() -> int:
 
 
 def ensure_cards_of_their_own(offers: Sequence[Offer]) -> None:
-    """Raises SetupError, naming the ranks, if two share a GPU: NCCL needs one for each rank."""
+    """Raises SetupError, naming the ranks, if two ranks share a GPU: NCCL needs a GPU for each rank."""
     first: dict[str, int] = {}
     for rank, offer in enumerate(offers):
         if offer.card and (other := first.setdefault(offer.card, rank)) != rank:
             raise SetupError(
-                f"ranks {other} and {rank} share the GPU {offer.card}, and NCCL needs one for each rank: start fewer "
+                f"ranks {other} and {rank} share the GPU {offer.card}, and NCCL needs a GPU for each rank: start fewer "
                 "ranks, give each replica `nvidia.com/gpu: 1`, or use --backend gloo"
             )
 
@@ -104,7 +104,7 @@ def gpu_each(config: Config) -> bool:
 
 
 def interface(routes: Path = Path("/proc/net/route"), routes_6: Path = Path("/proc/net/ipv6_route")) -> str:
-    """The network interface of the default route, IPv4's before IPv6's, `lo` without one.
+    """The network interface of the default route: that of IPv4, else that of IPv6, else `lo`.
 
     gloo would otherwise resolve the host's own name, often to 127.0.0.1. The columns are those of Linux' proc_net(5):
     IPv6's table has the interface last, and the prefix length in the second column.

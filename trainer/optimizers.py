@@ -20,16 +20,16 @@ OTHERS = ("LBFGS", "SparseAdam")
 
 
 class OptimizerError(Exception):
-    """torch has no such optimizer or schedule, or not with these arguments; the message says what it has."""
+    """torch has no such optimizer or schedule, or refuses its arguments; the message says what is possible."""
 
 
 class Optimizer(ABC):
-    """Changes parameters that have a gradient; its state of the others stays unchanged, as in torch."""
+    """Changes parameters that have a gradient. For other parameters its state stays unchanged, as in torch."""
 
     @property
     @abstractmethod
     def state(self) -> dict[str, dict[str, Any]]:
-        """Its state: parameter's name -> key -> tensor or number."""
+        """The optimizer's state: parameter's name -> key -> tensor or number."""
 
     @abstractmethod
     def step(self, lr: float) -> None:
@@ -174,14 +174,17 @@ OPTIMIZERS: dict[str, type[Elementwise]] = {
 class TorchOptimizer(Optimizer):
     """A class of torch.optim by its name.
 
-    The trainer does the recipe's weight decay, unless the arguments set one. Raises OptimizerError.
+    The trainer itself does the recipe's weight decay. Then the class has none, except if the arguments set one.
+    Raises OptimizerError.
     """
 
     def __init__(self, recipe: Recipe, parameters: Mapping[str, Tensor]) -> None:
         kind = _class_of(torch.optim, torch.optim.Optimizer, recipe.optimizer)
         arguments = _arguments(recipe.optimizer_args)
         if "lr" in arguments:
-            raise OptimizerError("--optimizer-args: the learning rate follows --lr and --schedule; give --lr")
+            raise OptimizerError(
+                "--optimizer-args: the trainer sets lr by --lr and --schedule; leave lr out here and give --lr"
+            )
         if recipe.weight_decay is not None and "weight_decay" in inspect.signature(kind).parameters:
             arguments.setdefault("weight_decay", 0.0)
         self.names = list(parameters)
@@ -212,7 +215,7 @@ def build(recipe: Recipe, parameters: Mapping[str, Tensor]) -> Optimizer:
 
 
 def schedule(recipe: Recipe, epochs: int) -> Callable[[float], float]:
-    """Learning rate by epochs done, whole or in part. Raises OptimizerError."""
+    """The learning rate as a function of epochs done, also of parts of epochs. Raises OptimizerError."""
     if recipe.schedule in set(Schedule):
         return lambda done: learning_rate(recipe, done, epochs)
     from torch.optim import lr_scheduler

@@ -1,4 +1,4 @@
-"""The command line: every published option under its own name, and the run they describe. Standard library only."""
+"""The command line: `parse` makes a Config from options; published options keep their names. Standard library only."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from pathlib import Path
 
 from trainer.recipes import LEARNING_RATES, PRESETS, RECIPES, Optimizer, Recipe, Schedule, usual_momentum
 
-MODEL_DIR = Path("/opt/mnist/models")  # the published image's, with or without a mounted volume
+MODEL_DIR = Path("/opt/mnist/models")  # the published image's folder, with or without a mounted volume
 NETWORKS = ("lenet", "convnet", "fast")
 DATASETS = ("mnist", "fashion-mnist", "kmnist", "digits", "auto")
 BACKENDS = ("gloo", "nccl", "mpi")
 
 
-# Settings that older checkpoints lack, with the values that these used.
+# Settings that older checkpoints lack, with the values that the older trainers used.
 ADDED = {"weight_decay": None, "clip": 0.0, "accumulate": 1, "optimizer_args": "", "schedule_args": ""}
 
 
@@ -41,7 +41,9 @@ class Config:
     epochs: int
     seed: int
     batch_size: int | None  # per replica; None keeps the recipe's global batch at any world size
-    validation: bool  # leave out 5,000 training images, and report on them instead of on the test images
+    validation: (
+        bool  # leave out a twelfth of the training images, and report on them instead of on the test images
+    )
     test_batch_size: int
     log_interval: int
     backend: str | None
@@ -62,20 +64,22 @@ class Config:
     patience: int | None = None  # epochs without a better accuracy, after which training stops
     profile: bool = False
     keep_runs: int | None = None  # finished runs of the job that stay on the volume, including this one
-    keep_days: float | None = None  # how old they may be
+    keep_days: float | None = None  # how old such runs may be, in days
     take_finished: bool = False  # train nothing: take the model of `run`, which is finished
 
     def __post_init__(self) -> None:
         """Raises OptionError for options that cannot be combined."""
         if self.data and self.validation:
-            raise OptionError("--validation splits a named data set; with --data, return other parts")
+            raise OptionError(
+                "--validation splits only a named data set: leave it out, and let --data return the validation part"
+            )
 
     def global_batch(self, world_size: int) -> int:
         """Images per step over all replicas."""
         return self.batch_size * world_size if self.batch_size else self.settings.global_batch
 
     def outcome(self) -> dict[str, str | int | float | bool | None]:
-        """Flat JSON to compare: the keys that must be equal in a checkpoint and in the run that continues it."""
+        """Flat JSON of what must be equal in a checkpoint and in the run that continues from the checkpoint."""
         settings = {
             name: str(value) if isinstance(value, StrEnum) else value
             for name, value in asdict(self.settings).items()
@@ -98,7 +102,7 @@ class Config:
         }
 
     def again(self, world_size: int) -> list[str]:
-        """Options that train the same in one process, without those that the recipe sets.
+        """Options that train the same model in one process; options that the recipe already sets are left out.
 
         Parameters:
             world_size: replicas of this run.
@@ -140,7 +144,7 @@ class Config:
 
 
 def ensure_utf8(arguments: Sequence[str], environ: Mapping[str, str]) -> None:
-    """Raises OptionError for an argument, or a variable of ours, that is not UTF-8: the report could not show it."""
+    """Raises OptionError for an argument or a TRAINER_ variable that is not UTF-8: the report could not show it."""
     ours = {name: value for name, value in environ.items() if name.startswith("TRAINER_")}
     for what in (*arguments, *(f"{name}={value}" for name, value in ours.items())):
         try:
@@ -174,19 +178,23 @@ def published_options(top: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--momentum",
         type=not_negative,
-        help="default: the recipe's; with another --optimizer than its own 0.9 for adam, 0 for sgd",
+        help="default: the recipe's; if --optimizer is not the recipe's: 0.9 for adam, 0 for sgd",
     )
-    group.add_argument("--gamma", type=not_negative, help="lr's factor per epoch, with a step schedule")
+    group.add_argument(
+        "--gamma", type=not_negative, help="factor of lr after each epoch, with --schedule step"
+    )
     group.add_argument("--no-cuda", action="store_true", help="train on the CPU, also if there is a GPU")
     group.add_argument("--seed", type=int, default=1, help="default 1")
-    group.add_argument("--log-interval", type=positive, default=10, metavar="N", help="steps; default 10")
+    group.add_argument(
+        "--log-interval", type=positive, default=10, metavar="N", help="steps between log lines; default 10"
+    )
     group.add_argument(
         "--save-model",
         action="store_true",
-        help="write into the working directory as well when the model directory cannot be written",
+        help="write the model into the working directory if the model directory cannot be written",
     )
     group.add_argument("--dir", type=Path, metavar="DIR", help="folder of the TensorBoard events")
-    group.add_argument("--backend", choices=BACKENDS, help="default: nccl with a GPU each, else gloo")
+    group.add_argument("--backend", choices=BACKENDS, help="default: nccl if each rank has a GPU, else gloo")
 
 
 def training_options(top: argparse.ArgumentParser, environ: Mapping[str, str]) -> None:
@@ -204,25 +212,27 @@ def training_options(top: argparse.ArgumentParser, environ: Mapping[str, str]) -
     group.add_argument(
         "--optimizer", help=f"{', '.join(Optimizer)} or a class of torch.optim; default: the recipe's"
     )
-    group.add_argument("--optimizer-args", type=json_object, metavar="JSON", help="more for torch's class")
+    group.add_argument(
+        "--optimizer-args", type=json_object, metavar="JSON", help="arguments of torch's class"
+    )
     group.add_argument(
         "--schedule",
         help=f"{', '.join(Schedule)} or a class of torch.optim.lr_scheduler, stepped after each epoch",
     )
-    group.add_argument("--schedule-args", type=json_object, metavar="JSON", help="for torch's class")
+    group.add_argument("--schedule-args", type=json_object, metavar="JSON", help="arguments of torch's class")
     group.add_argument("--warm-up", type=part, metavar="PART", help="part of the run in which lr rises")
     group.add_argument("--beta2", type=part, help="Adam's second beta; --momentum is its first")
     group.add_argument(
         "--weight-decay",
         type=not_negative,
-        help="of matrices and kernels, apart from the gradient; default: none, or what torch's class has",
+        help="decay of matrices and kernels, separate from the gradient; default: none, or that of torch's class",
     )
     group.add_argument("--clip", type=not_negative, metavar="NORM", help="largest norm of the gradients")
     group.add_argument(
         "--accumulate",
         type=positive,
         metavar="N",
-        help="passes a step, each over a part of the replica's examples",
+        help="passes per step; each pass has a part of the replica's examples",
     )
     group.add_argument("--from", dest="start_from", type=Path, metavar="FILE", help="model to start from")
     group.add_argument(
@@ -248,18 +258,22 @@ def data_and_volume_options(top: argparse.ArgumentParser, environ: Mapping[str, 
         type=not_negative,
         default=60.0,
         metavar="S",
-        help="a checkpoint every S seconds and after each epoch; 0: after each step, which waits for it; default 60",
+        help="write a checkpoint every S seconds and after each epoch; 0: after each step, and wait for it; default 60",
     )
     group.add_argument(
-        "--profile", action="store_true", help="print the parts of a step, leave a trace beside the model"
+        "--profile",
+        action="store_true",
+        help="print the time of each part of a step, write a trace beside the model",
     )
     group.add_argument(
         "--dataset",
         choices=DATASETS,
         default=default(environ, "TRAINER_DATASET", DATASETS) or "auto",
-        help="default auto: what the data directory or the image holds, else digits",
+        help="default auto: the data set in the data directory or in the image, else digits",
     )
-    group.add_argument("--validation", action="store_true", help="train on 55,000, report on the other 5,000")
+    group.add_argument(
+        "--validation", action="store_true", help="report on 5,000 training images, not the test images"
+    )
     group.add_argument("--data-dir", type=Path, default=Path(environ.get("TRAINER_DATA_DIR") or "/data"))
     group.add_argument(
         "--baked-dir",
@@ -277,7 +291,7 @@ def data_and_volume_options(top: argparse.ArgumentParser, environ: Mapping[str, 
         "--model-dir",
         type=Path,
         default=Path(environ["TRAINER_MODEL_DIR"]) if environ.get("TRAINER_MODEL_DIR") else None,
-        help=f"the volume; when given it has to be writable; default {MODEL_DIR}, if it is",
+        help=f"the volume; a folder given here has to be writable; default {MODEL_DIR}, if that is writable",
     )
     group.add_argument(
         "--run",
@@ -289,7 +303,7 @@ def data_and_volume_options(top: argparse.ArgumentParser, environ: Mapping[str, 
         "--take-finished",
         action="store_true",
         default=default(environ, "TRAINER_TAKE_FINISHED", ("true", "false")) == "true",
-        help="train nothing: make the model of --run, which is finished, the volume's latest again",
+        help="train nothing; make the model of --run, a finished run, the volume's latest model again",
     )
     group.add_argument(
         "--keep-runs",
@@ -303,10 +317,10 @@ def data_and_volume_options(top: argparse.ArgumentParser, environ: Mapping[str, 
         type=not_negative,
         default=environ.get("TRAINER_KEEP_DAYS") or None,
         metavar="D",
-        help="when done, remove finished runs of this job that are more than D days older",
+        help="when done, remove finished runs of this job that are more than D days older than this one",
     )
     group.add_argument(
-        "--timeout", type=positive, default=600, metavar="S", help="patience with other replicas, s"
+        "--timeout", type=positive, default=600, metavar="S", help="seconds to wait for other replicas"
     )
 
 
@@ -322,7 +336,7 @@ def positive(text: str) -> int:
     """A whole number of at least 1. Raises ArgumentTypeError."""
     value = int(text)
     if value < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not at least 1")
+        raise argparse.ArgumentTypeError(f"{text} is below 1, the smallest value")
     return value
 
 
@@ -330,7 +344,7 @@ def not_negative(text: str) -> float:
     """A finite number of at least 0. Raises ArgumentTypeError."""
     value = float(text)
     if not 0 <= value < math.inf:
-        raise argparse.ArgumentTypeError(f"{text} is not a number from 0 on")
+        raise argparse.ArgumentTypeError(f"{text} is not a finite number of at least 0")
     return value
 
 
@@ -338,7 +352,7 @@ def part(text: str) -> float:
     """A number of at least 0 and below 1. Raises ArgumentTypeError."""
     value = float(text)
     if not 0 <= value < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not at least 0 and below 1")
+        raise argparse.ArgumentTypeError(f"{text} is not between 0 and 1; 0 is allowed, 1 is not")
     return value
 
 
@@ -371,7 +385,7 @@ def network(text: str) -> str:
     """The name of a network of ours, or `package.module:Class`. Raises ArgumentTypeError."""
     if text not in NETWORKS and ":" not in text:
         raise argparse.ArgumentTypeError(
-            f"{text} is none of {', '.join(NETWORKS)} and no package.module:Class"
+            f"{text} is not a network; use one of: {', '.join(NETWORKS)}, or the form package.module:Class"
         )
     return text if text in NETWORKS else reference(text)
 
@@ -383,7 +397,7 @@ def warn(text: str, environ: Mapping[str, str]) -> None:
 
 
 def parse(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> Config:
-    """The run that these options ask for. Unknown options cause a warning only: published manifests may have some.
+    """The run that these options ask for. Unknown options only cause a warning: published manifests may have them.
 
     Raises OptionError; exits like argparse on a value that is not allowed.
     """
@@ -421,7 +435,7 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> 
         f"--{name.replace('_', '-')}" for name in _unused(settings) if vars(given)[name] is not None
     ]
     if without_effect:
-        warn(f"without effect in recipe {name}: {' '.join(without_effect)}", environ)
+        warn(f"options without effect with this optimizer and schedule: {' '.join(without_effect)}", environ)
     return Config(
         network=network,
         recipe=name,
@@ -462,7 +476,7 @@ def _member(kind: type[StrEnum], name: str) -> str:
 
 
 def _unused(settings: Recipe) -> list[str]:
-    """Options that this recipe does not use."""
+    """Options that these settings do not use."""
     ours = settings.optimizer in set(Optimizer)
     used = {
         "momentum": settings.optimizer in (Optimizer.SGD, Optimizer.ADAM),

@@ -47,7 +47,9 @@ def main(arguments: Sequence[str]) -> int:
     top.add_argument(
         "--png", type=Path, default=Path("samples.png"), help="picture to write; default samples.png"
     )
-    top.add_argument("--samples", type=options.positive, default=50, help="images in it; default 50")
+    top.add_argument(
+        "--samples", type=options.positive, default=50, help="number of images in the picture; default 50"
+    )
     given, rest = top.parse_known_args(arguments)
     config = options.parse(rest)
     dataset = datasets.resolve(config)

@@ -13,27 +13,29 @@ from trainer.recipes import Recipe
 
 
 def choose(recipe: Recipe, world: World) -> torch.dtype:
-    """The type of training's products: bfloat16 if every rank wants it and its GPU or CPU has it, else float32.
+    """The type of products in training: bfloat16 if the recipe and every rank's GPU or CPU allow it, else float32.
 
-    Weights, sums of gradients and evaluation are float32. GPUs with TF32 use it for training's float32 products.
+    Weights, sums of gradients and evaluation are float32. GPUs with TF32 use TF32 for float32 products in training.
     """
     if world.device.type == "cuda":
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it cuBLAS adds in any order
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without this, cuBLAS adds in any order
         torch.use_deterministic_algorithms(True, warn_only=True)
-        torch.utils.deterministic.fill_uninitialized_memory = False  # nothing reads it, and it takes time
+        torch.utils.deterministic.fill_uninitialized_memory = (
+            False  # nothing reads such memory, and filling takes time
+        )
     settle(world.device)
     everywhere = world.all(recipe.bf16 and _multiplies_bf16(world.device))
     return torch.bfloat16 if everywhere else torch.float32
 
 
 def settle(device: torch.device) -> None:
-    """Before each step on a GPU: the same products in a resumed run as in an uninterrupted one.
+    """Let the next step on a GPU compute the same products in a resumed run as in an uninterrupted run.
 
     A network may have changed these settings, for example in evaluation; a resumed run would begin without the change.
     """
     if device.type == "cuda":
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
-        torch.backends.cudnn.benchmark = False  # it chooses by speed, again in each process
+        torch.backends.cudnn.benchmark = False  # cuDNN would choose by speed, again in each process
         torch.backends.cudnn.deterministic = True
 
 
@@ -57,7 +59,7 @@ def whole_float32() -> Iterator[None]:
 
 
 def _multiplies_bf16(device: torch.device) -> bool:
-    """Whether the GPU, or the CPU with AMX or AVX-512, multiplies bfloat16; others emulate that slowly."""
+    """Whether the GPU, or the CPU with AMX or AVX-512, multiplies bfloat16; other processors emulate this slowly."""
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     return bool(torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported())

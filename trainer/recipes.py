@@ -45,7 +45,7 @@ class Recipe:
     beta2: float = 0.999  # Adam's second beta
     warm_up: float = 0.0  # part of a one-cycle or cosine run during which lr rises
     bf16: bool = False  # multiply in bfloat16 if the processor can
-    # Per step, times lr, of matrices and kernels; apart from the gradient, as AdamW's. None: the optimizer's own.
+    # Decay of matrices and kernels per step, times lr; separate from the gradient, as in AdamW. None: the optimizer's.
     weight_decay: float | None = None
     clip: float = 0.0  # largest norm of all gradients together; 0: no limit
     accumulate: int = 1  # forward and backward passes per step and replica
@@ -117,7 +117,10 @@ PRESETS = {
 
 
 def usual_momentum(recipe: Recipe, optimizer: str) -> float:
-    """Momentum, or Adam's first beta, if not given: the recipe's, unless `optimizer` is not the recipe's."""
+    """The default of momentum, or of Adam's first beta.
+
+    It is torch's default if `optimizer` is SGD or Adam and the recipe has another optimizer; else the recipe's value.
+    """
     ours = optimizer == recipe.optimizer or optimizer not in MOMENTUM
     return recipe.momentum if ours else MOMENTUM[Optimizer(optimizer)]
 
@@ -125,8 +128,8 @@ def usual_momentum(recipe: Recipe, optimizer: str) -> float:
 def learning_rate(recipe: Recipe, done: float, epochs: int) -> float:
     """Learning rate after `done` epochs, which need not be a whole number, of `epochs`.
 
-    A pure function of the progress, so that a resumed run needs no scheduler's state. One cycle follows
-    L. N. Smith and N. Topin, "Super-Convergence" (arXiv:1708.07120), with straight lines; the cosine I. Loshchilov and
+    A pure function of the progress, so that a resumed run needs no scheduler's state. One cycle follows L. N. Smith and
+    N. Topin, "Super-Convergence" (arXiv:1708.07120), with straight lines. The cosine follows I. Loshchilov and
     F. Hutter, "SGDR" (arXiv:1608.03983), without restarts and down to a tenth.
     """
     if recipe.schedule == Schedule.STEP:

@@ -1,7 +1,7 @@
 """How the ranks of a job meet: their number, their device, and what happens when a rank dies meanwhile.
 
-All replicas agree before anything is trained: they exchange configurations and hardware. All refuse a replica that
-differs from rank 0, with its rank and the key.
+All replicas agree before anything is trained: they exchange configurations and hardware. If a
+replica differs from rank 0, all replicas end with an error that names the rank and the key.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from trainer.options import Config
 CONNECT_S = 60  # gloo repeats with the same time-out, five times with torch 2.6
 LOOK_S = 0.5  # between two checks whether a rank has restarted
 
-# gloo's does, so that the checkpoint is saved and the sentence and the exit status are the same.
+# So NCCL raises an error for a lost rank, as gloo does: the checkpoint is saved, and the exit status is the same.
 NCCL_LIKE_GLOO = {
     "TORCH_NCCL_BLOCKING_WAIT": "1",
     "TORCH_NCCL_ASYNC_ERROR_HANDLING": "0",
@@ -50,13 +50,13 @@ def join(config: Config) -> World:
         return World(0, 1, device_of(offer.gpu), (offer.threads,))
     if missing := [name for name in ("RANK", "MASTER_ADDR", "MASTER_PORT") if not os.environ.get(name)]:
         raise SetupError(
-            f"WORLD_SIZE is {size}, but {', '.join(missing)} is not set; set it, or unset WORLD_SIZE"
+            f"WORLD_SIZE is {size}, but {', '.join(missing)} is not set; set what is missing, or unset WORLD_SIZE"
         )
     os.environ.setdefault("USE_LIBUV", "0")  # Debian's torch is built without it
     os.environ.setdefault("GLOO_SOCKET_IFNAME", interface())
     rank = int(os.environ["RANK"])
     patience = timedelta(seconds=config.timeout_s)
-    missed = f"rank {rank} did not meet the other {size - 1}"
+    missed = f"rank {rank} did not meet the other {size - 1} of {size} ranks"
     with peer_errors(missed):
         store = enter(rank, size, patience)
         offers = exchange(store, rank, size, offer)
@@ -71,7 +71,7 @@ def join(config: Config) -> World:
         os.environ.update(NCCL_LIKE_GLOO)
     connecting = min(patience, timedelta(seconds=CONNECT_S))
     with peer_errors(missed), ends_with_peers(missed):
-        store.get("complete")  # a rank that died before can still be replaced by its restart
+        store.get("complete")  # until then, a restarted rank can still replace one that died
         dist.init_process_group(
             backend, store=dist.PrefixStore("ranks", store), rank=rank, world_size=size, timeout=connecting
         )
@@ -82,9 +82,9 @@ def join(config: Config) -> World:
 def enter(rank: int, size: int, patience: timedelta) -> Any:
     """The store of this start of the job.
 
-    If a replica restarts after the ranks began to connect, it and the other ranks would wait for each other. So it
-    marks this start as abandoned, and waits until the store ends, with the process of rank 0. torchrun's own store
-    lives longer than a start; torchrun itself distinguishes starts.
+    If a replica restarts after the ranks began to connect, it and the other ranks would wait for each other. So
+    the restarted replica marks this start as abandoned, and waits until the store ends, with the process of rank 0.
+    torchrun's own store lives longer than a start; torchrun itself distinguishes starts.
     """
     if by_torchrun():
         return dist.PrefixStore(f"start/{os.environ.get('TORCHELASTIC_RESTART_COUNT')}", client(patience))
@@ -94,7 +94,7 @@ def enter(rank: int, size: int, patience: timedelta) -> Any:
             if store.add(f"arrivals/{rank}", 1) == 1 or not store.check(["complete"]):
                 return store
             store.set("abandoned", "")
-        except dist.DistError:  # it has just ended
+        except dist.DistError:  # the store has just ended
             pass
         del store
         time.sleep(0.2)
@@ -108,7 +108,7 @@ def by_torchrun() -> bool:
 def client(patience: timedelta) -> Any:
     """A separate connection to the store that rank 0 or torchrun holds."""
     address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-    libuv = os.environ["USE_LIBUV"] == "1"  # which dist.rendezvous does not look at here
+    libuv = os.environ["USE_LIBUV"] == "1"  # TCPStore itself does not read this variable
     return dist.TCPStore(
         address, port, None, False, timeout=patience, use_libuv=libuv, wait_for_workers=False
     )
@@ -165,7 +165,7 @@ def join_mpi(config: Config) -> World:
     dist.init_process_group("mpi")
     if size not in (1, dist.get_world_size()):
         raise SetupError(
-            f"MPI started {dist.get_world_size()} of the job's {size} ranks: start them with mpirun, "
+            f"MPI has {dist.get_world_size()} ranks, and WORLD_SIZE is {size}: start {size} ranks with mpirun, "
             "or use --backend gloo"
         )
     cpu = World(dist.get_rank(), dist.get_world_size(), torch.device("cpu"))

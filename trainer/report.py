@@ -32,7 +32,7 @@ CURVES = (
     ("images_per_s", "Images per second", True),
 )
 
-# Colours by name, in light and in dark. A test computes the contrast of each text and its ground.
+# Colours by name, in light and in dark. A test computes the contrast of each text with its background.
 LIGHT = {
     **{"page": "#ffffff", "panel": "#f3f6f9", "text": "#1b2430", "soft": "#4a5868", "rule": "#8592a0"},
     **{"line0": "#1f5f9e", "line1": "#a3400f", "link": "#1f5f9e"},
@@ -85,9 +85,9 @@ class Facts:
         run: its name.
         config: its config.json.
         lines: its metrics.jsonl.
-        finished: when, as text.
-        again: the command that trains it again in one process.
-        predictions: of the last evaluation; None unless the network classifies.
+        finished: the time when the run finished, as text.
+        again: the command that trains the same model again in one process.
+        predictions: those of the last evaluation; None if the network does not classify.
     """
 
     run: str

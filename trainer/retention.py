@@ -8,7 +8,7 @@ from pathlib import Path
 
 from trainer import volume
 
-# As stacks name their runs: the job's name, and a digest of what the training depends on.
+# The form in which stacks name runs: the job's name, and a digest of what the training depends on.
 NAME = re.compile(r"(?P<job>.+)-[0-9a-f]{8}")
 REMOVED = ".removed-"
 DAY_S = 24 * 60 * 60
@@ -17,9 +17,10 @@ DAY_S = 24 * 60 * 60
 def clean(run: Path, number: int | None, days: float | None) -> list[str]:
     """Remove finished runs of the job of `run` that exceed a limit. Returns their names, the oldest first.
 
-    `run` itself has just finished, and the latest model is its model. It stays, and so does a run in use: without a
-    model, or with a model older than another of its files, because somebody continues it. Also removes the rest of a
-    killed removal. A run without a name in the stacks' form has no other runs. Raises volume.VolumeError.
+    `run` itself stays: it has just finished, and the latest model is its model. A run in use stays, too: such a run has
+    no model, or a model older than another of its files, because somebody continues the run. Also removes what an
+    interrupted removal left. If the name of `run` does not have the stacks' form, nothing is removed. Raises
+    volume.VolumeError.
 
     Parameters:
         run: the folder of the run that has just finished.

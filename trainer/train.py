@@ -1,12 +1,13 @@
 """Training, top to bottom: meet the other ranks, load, agree, resume, train epoch by epoch, measure, save.
 
-    python3 -m trainer --dataset mnist --data-dir FOLDER --model-dir models                 alone: lenet, one epoch
+    python3 -m trainer --dataset mnist --data-dir FOLDER --model-dir models                 one rank: lenet, one epoch
     python3 -m trainer --recipe fast --dataset mnist --data-dir FOLDER --model-dir models   0.99 in one epoch
     python3 -m trainer --recipe fast --dataset mnist --data-dir FOLDER --profile            where a step spends its time
 
-It needs torch and nothing else of this repository. On MNIST's test images, recipe `fast` reaches 0.9913 in
-1.11 s of training: medians of 10 seeds, two cores of an Intel Xeon that multiply bfloat16, torch 2.6.0. Recipe
-`published-sgd` reaches 0.9649. docs/benchmarks.md has every recipe and network, and how they were measured.
+The package `trainer` needs torch, and no other package of this repository. On MNIST's test images, recipe `fast`
+reaches 0.9913 in 1.11 s of training: medians of 10 seeds, two cores of an Intel Xeon that multiply bfloat16,
+torch 2.6.0. Recipe `published-sgd` reaches 0.9649. docs/benchmarks.md has the figures of every recipe and network, and
+says how they were measured.
 
 Every rank holds the same weights and trains on its share of each global batch. Rank 0 logs and saves.
 """
@@ -58,7 +59,7 @@ SLACK_BYTES = 1 << 20  # for log lines, events and the report
 
 
 class DivergedError(Exception):
-    """Loss or weights are not finite; the message says since when."""
+    """Loss, accuracy or weights are not finite; the message names the epoch and the step."""
 
 
 class Training:
@@ -121,13 +122,17 @@ class Training:
             "test": self.test.fingerprint(),
             "first weights": checkpoint.digest(self.network.state_dict())[:12],
         }
-        distributed.agree(self.world.gather(facts), "data or first weights")
+        distributed.agree(
+            self.world.gather(facts),
+            "data or first weights",
+            "start all replicas with the same options and data",
+        )
         self.data = {"train_data": facts["train"], "test_data": facts["test"]}
 
     def open_folder(self) -> Path | None:
-        """The run folder, None without a volume. Raises VolumeError if the run's later files have no room there.
+        """The run's folder; None without a volume. Raises VolumeError if it has too little room for the run's files.
 
-        They replace the files of an earlier start, so they need room for one more checkpoint and model only.
+        New files replace the files of an earlier start. So only one more checkpoint and model need more room.
         """
         folder = volume.open_run(self.config.model_dir, self.config.run, self.config.volume)
         if folder:
@@ -142,7 +147,7 @@ class Training:
             }
             missing = sum(max(size - volume.size(path), 0) for path, size in sizes.items())
             volume.reserve(folder, missing + saved + model + SLACK_BYTES)
-        elif self.config.save_model or self.config.profile:  # into the working directory, at the end
+        elif self.config.save_model or self.config.profile:  # they go into the working directory, at the end
             needed = checkpoint.size(self.network.state_dict()) + SLACK_BYTES
             try:
                 volume.reserve(Path.cwd(), needed)
@@ -215,7 +220,7 @@ class Training:
         if self.progress.epoch > self.config.epochs + 1:
             raise CheckpointError(
                 f"the run has {self.progress.epoch - 1} epochs already, and --epochs asks for {self.config.epochs}; "
-                "ask for as many, or give the run another name (--run or TRAINER_RUN)"
+                "ask for at least as many, or give the run another name (--run or TRAINER_RUN)"
             )
         checkpoint.restore(self.network, state)
         self.exchange.remember()
@@ -265,9 +270,9 @@ class Training:
             return next(shares, None)
 
     def step(self, share: Share, lr: float) -> None:
-        """One optimizer step on this rank's share of the global batch; the last one may be uneven, even empty.
+        """One optimizer step on this rank's share of the global batch. An epoch's last shares may differ, or be empty.
 
-        Raises distributed.PeerLostError with the weights as they were before the step, and DivergedError.
+        Raises distributed.PeerLostError, with unchanged weights, and DivergedError.
         """
         settings = self.config.settings
         precision.settle(self.world.device)
@@ -314,7 +319,9 @@ class Training:
             found = self.world.gather({name: checkpoint.digest(value)[:12] for name, value in state.items()})
             what = f"what they have trained in epoch {self.progress.epoch}"
             distributed.agree(
-                found, what, "a forward pass changes it on each replica by itself: train with one replica"
+                found,
+                what,
+                "a forward pass changes these tensors on each replica separately: train with one replica",
             )
             self.first_examples.agree(f"after epoch {self.progress.epoch}")
 
@@ -328,7 +335,7 @@ class Training:
             raise DivergedError(self.diverged(f"the loss on the test images is {metrics.loss}"))
         if not math.isfinite(metrics.accuracy):  # NaN cannot be compared with other epochs
             diverged = self.diverged(f"the accuracy on the test examples is {metrics.accuracy}")
-            raise DivergedError(f"{diverged}, or have the network's own metric give finite numbers")
+            raise DivergedError(f"{diverged}, or let the network's own metric give only finite numbers")
         return metrics
 
     def diverged(self, what: str) -> str:
@@ -336,11 +343,11 @@ class Training:
         epoch, step = self.progress.epoch, self.progress.step
         return (
             f"{what} in epoch {epoch}, step {step}: training has diverged; the model on the volume is unchanged; "
-            "take a smaller --lr, or --clip"
+            "take a smaller --lr, or limit the gradients with --clip"
         )
 
     def keep_best(self, metrics: Metrics) -> None:
-        """Remember the epoch with the best accuracy; with several epochs, keep its model beside the last."""
+        """Remember the epoch with the best accuracy. In a run of several epochs, also keep that epoch's model."""
         if self.progress.best_epoch and metrics.accuracy <= self.progress.best:
             return
         self.progress = replace(self.progress, best_epoch=self.progress.epoch, best=metrics.accuracy)
@@ -376,23 +383,23 @@ class Training:
         }
 
     def is_due(self) -> bool:
-        """Whether to write a checkpoint by time: not during the last one's write, unless each step has a checkpoint.
+        """Whether it is time for a checkpoint. None begins during a write, except if each step has a checkpoint.
 
-        True at once if the last one could not be written, so that the run ends with the reason.
+        True at once if the last checkpoint could not be written, so that the run ends with the reason.
         """
         every = self.config.checkpoint_s
         waited = time.monotonic() - self.saved_at
         return self.writer.failed or (waited >= every and not (every and self.writer.busy))
 
     def save_checkpoint(self) -> None:
-        """Save the state, unless a run cannot continue from it: then the next step ends every rank."""
+        """Save the state. A state that is not finite is not saved: the next step ends every rank."""
         if not self.folder or not self.exchange.finite():
             return
         self.writer.save(self.folder, self.progress, self.state())
         self.saved_at = time.monotonic()
 
     def end_writing(self) -> None:
-        """Wait for the checkpoint that is being written. Its error is not the reason why the run ends."""
+        """Wait for the checkpoint that is being written. Its error is only a warning: another error ends the run."""
         try:
             self.writer.wait()
         except volume.VolumeError as error:
@@ -459,7 +466,7 @@ class Training:
         )
 
     def remove_old_runs(self, folder: Path) -> None:
-        """Keep as many runs as asked. A failure here does not fail the run in `folder`: it has succeeded."""
+        """Remove runs by --keep-runs and --keep-days. An error here does not fail the run in `folder`."""
         try:
             removed = retention.clean(folder, self.config.keep_runs, self.config.keep_days)
         except volume.VolumeError as error:
@@ -469,7 +476,7 @@ class Training:
             self.journal.say(f"removed run {name}: --keep-runs or --keep-days removes it")
 
     def machine(self) -> dict[str, object]:
-        """What else the exact bits of the result depend on, besides the configuration."""
+        """Everything besides the configuration that the exact bits of the result depend on."""
         cuda = self.world.device.type == "cuda"
         return {
             "replicas": self.world.size,
@@ -477,7 +484,7 @@ class Training:
             "precision": str(self.dtype).removeprefix("torch."),
             "device": torch.cuda.get_device_name(self.world.device) if cuda else "cpu",
             "instructions": torch.backends.cpu.get_cpu_capability(),
-            "torch": str(torch.__version__),  # its own class, which weights_only refuses
+            "torch": str(torch.__version__),  # torch's own class of texts, which weights_only refuses
         }
 
     def described(self) -> dict[str, object]:
@@ -498,7 +505,7 @@ class Training:
 
 
 def processor() -> str:
-    """The processor's name from Linux; without one, its architecture."""
+    """The processor's name as Linux gives it, else the processor's architecture."""
     try:
         lines = Path("/proc/cpuinfo").read_text(errors="replace").splitlines()
     except OSError:

@@ -32,7 +32,7 @@ class RefusedError(Exception):
 
 
 def offered(environ: Mapping[str, str], say: Callable[[str], None]) -> Reporter | None:
-    """A Reporter to the controller in `environ`; None without one. `say`: see Reporter."""
+    """A Reporter to the controller that `environ` names; None if it names none. `say`: see Reporter."""
     url, ca, token = (environ.get(name, "") for name in (URL, CA, TOKEN))
     return Reporter(url, ca, token, say) if url and ca and token else None
 

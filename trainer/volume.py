@@ -62,7 +62,7 @@ def write(path: Path, content: bytes | Callable[[IO[bytes]], object]) -> None:
 
 
 def part(path: Path) -> Path:
-    """A name beside `path` that only this process uses. In each pod the process is number 1, so it has the host."""
+    """A name beside `path` that only this process uses. It has the host's name, because each pod has a process 1."""
     return path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}")
 
 
@@ -81,8 +81,8 @@ def open_run(model_dir: Path, run: str | None, required: bool) -> Path | None:
     A run without a name gets the job's name, and a number if a finished run has that name: a restarted pod continues
     its run, and a job submitted again begins a new run.
 
-    Without a volume, None: the published pytorch-simple manifest mounts none. `required`: the user named a volume. If
-    so, or if something is mounted at `model_dir`, raises VolumeError if it cannot be written.
+    If the folder cannot be written, raises VolumeError if it is `required` (the user named it) or if a volume is
+    mounted at `model_dir`. Otherwise returns None: the published pytorch-simple manifest mounts no volume.
     """
     try:
         with reported(model_dir):

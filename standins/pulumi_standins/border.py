@@ -1,7 +1,7 @@
 """The border: what the stand-ins support, what they create without a wait, and what needs Pulumi's own plugins.
 
 Supported: what trainstack's program and its examples register, what the Kubernetes programs in Python of Pulumi's own
-examples use, and what the records in tests/ hold. This module writes the tables of docs/behaviour.md.
+examples use, and what the records in tests/ hold. A test compares the tables of docs/behaviour.md with this module.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TYPES = _sides(
     between=";",
 )
 NOT_AWAITED = {"networking.k8s.io/v1/Ingress", "v1/ReplicationController"}
-"""Kinds, as `apiVersion/Kind`, that the real plugin waits for; awaiting/rules.py has those that ours waits for."""
+"""Kinds, as `apiVersion/Kind`, for which only the real plugin waits. awaiting/rules.py has the kinds of both."""
 
 ANNOTATIONS = _sides(
     "pulumi.com/autonamed pulumi.com/deletionPropagationPolicy pulumi.com/patchForce pulumi.com/replaceUnready "
@@ -56,7 +56,7 @@ ENVIRONMENT = {
     "PULUMI_K8S_ENABLE_SERVER_SIDE_APPLY": "false",
     "PULUMI_K8S_SKIP_UPDATE_UNREACHABLE": "true",
 }
-"""Refused variables, and with which value; others set a supported option, or say what already holds."""
+"""Variables with their refused value. Others set a supported option, or ask for what the stand-in does anyway."""
 LANGUAGE_HOST = _sides(
     "programs in a virtual environment, `toolchain: pip` or `toolchain: uv`, by option or by lock; `pulumi install`; "
     "`pulumi about` except its list of packages; dynamic providers",
@@ -69,11 +69,11 @@ HOST = "language host"
 
 def refusal(what: str, plugin: str = "kubernetes plugin") -> str:
     """The message about something beyond the border."""
-    return f"{what} needs Pulumi's own {plugin}: remove pulumi-standins from PATH if that can be downloaded"
+    return f"{what} needs Pulumi's own {plugin}; if that {plugin} can be downloaded, remove pulumi-standins from PATH"
 
 
 def not_awaited(kind: str) -> str:
-    """The warning about an object that is created without a wait."""
+    """The warning about an object for which the stand-in does not wait."""
     return f"{kind} is created without a wait: waiting for it needs Pulumi's own kubernetes plugin"
 
 
@@ -91,7 +91,7 @@ def refused_type(token: str) -> str:
 def refused_options(given: Mapping[str, object]) -> dict[str, str]:
     """The refusals of a provider's options, by name; parts of an option are spelled `option.part`.
 
-    An option with its default, such as `alwaysRender: false`, is not refused.
+    An option that has its default value, such as `alwaysRender: false`, is not refused.
     """
     found = {}
     for name, value in given.items():

@@ -48,7 +48,7 @@ def serve(
     Parameters:
         make: makes the servicer from the engine's address.
         register: the generated function that adds the servicer to a server.
-        threads: calls handled at once; each waiting resource needs one, and threads start only when needed.
+        threads: the most calls at once; each waiting resource needs a thread, and threads start only when needed.
     """
     servicer = make(engine_address(sys.argv[1:]))
     server = grpc.server(ThreadPoolExecutor(max_workers=threads), options=CHANNEL_OPTIONS)

@@ -1,6 +1,6 @@
 #!/bin/sh
 # The last step of each image: copies our files to the paths of the published systems, writes the digits as IDX files
-# and the bill.
+# and the bill of materials.
 set -eu
 root=/opt/trainstack
 export PYTHONPATH="$root"
@@ -30,6 +30,6 @@ python3 -m compileall -q "$root/trainer"
 # The image's content, for users who have only the image.
 python3 "$root/trainer/image/bill.py" "$root/bill.cdx.json"
 
-# Any user of group 0 may write where the published image lets them.
+# Any user of group 0 may write in the folder where the published image allows it.
 chgrp -R 0 /opt/mnist
 chmod -R g+rwX /opt/mnist

@@ -100,7 +100,7 @@ class ApiClient:
         }
 
     def _check_is_api_server(self, kind: Kind) -> None:
-        """Raise UnreachableError if no API server answered 404: only an API server can say that an object is gone.
+        """Raise UnreachableError if something else answered 404: only an API server can say that an object is gone.
 
         API servers answer "404 page not found" for unknown groups, and so does any other web server.
         """

@@ -36,7 +36,7 @@ def check(
 
     Parameters:
         olds: the inputs of the last run, empty for a new resource.
-        namespace: for namespaced objects without one.
+        namespace: for namespaced objects that name no namespace.
         seed: for automatic names; the engine sends the same seed for preview and update.
         autonaming: the engine's proposal and mode, or None.
         client: None while the cluster cannot be reached.

@@ -40,7 +40,9 @@ class Connection:
         )
         self._lock = threading.Lock()
         if not config.get("contexts") and os.path.exists(_IN_CLUSTER):
-            raise KubeconfigError(border.refusal("the login of a pod, without a kubeconfig,"))
+            raise KubeconfigError(
+                border.refusal("the login with a pod's service account, without a kubeconfig,")
+            )
         context = kubeconfig.current_context(config, settings)
         self._configuration = _configuration(config, context, settings, folder)
         self.namespace = settings.namespace or context.get("namespace") or "default"

@@ -12,7 +12,7 @@ from pulumi_standins.kubernetes.posting import post
 from pulumi_standins.kubernetes.session import Session, timeout_of
 from pulumi_standins.kubernetes.values import Object
 
-# Kinds, namespaces and webhooks of the same program may need a moment.
+# Kinds, namespaces and webhooks of the same program may be ready only a moment later.
 _RETRIES = 6
 _FIRST_PAUSE = 0.5
 _PAUSE_FACTOR = 2.0

@@ -116,7 +116,7 @@ def _wait(session: Session, urn: str, deleting: Object, seconds: float) -> None:
     try:
         wait(session, urn, Rule(judge, until_gone=True), deleting, seconds)
     except NotReadyError as problem:
-        # The provider's options say whether it then counts as gone.
+        # The provider's options say whether the object then counts as gone.
         if isinstance(problem.__cause__, UnreachableError):
             raise problem.__cause__ from problem
         raise

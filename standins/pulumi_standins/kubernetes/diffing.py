@@ -70,7 +70,7 @@ def diff(urn: str, old: State, news: Object, *, ignored: list[str], is_namespace
 
 
 def _align(before: Object, live: Object, news: Object, *, is_namespaced: bool) -> None:
-    """Fill in what either side may leave out: namespace, type and, if the program gives none, the name."""
+    """Fill in what either side may leave out: the namespace, the type, and the old object's name."""
     for side in (before, news):
         if not is_namespaced:
             remove(side, "metadata", "namespace")

@@ -49,6 +49,6 @@ class EngineLog:
         request = protocol.engine_pb2.LogRequest(
             severity=severity, message=message, urn=urn, ephemeral=ephemeral
         )
-        # It must arrive before our answer to the call: the engine may end us after that.
+        # The message must arrive before our answer to the call: the engine may end us after the answer.
         with suppress(grpc.RpcError):
             self._stub.Log(request, timeout=10)

@@ -30,7 +30,7 @@ class ApiError(Exception):
 
     @property
     def is_missing(self) -> bool:
-        """The API server itself says that the object, or its namespace, does not exist. A proxy's 404 is not it."""
+        """The API server itself says that the object or its namespace does not exist. A proxy's 404 does not count."""
         return self.code == 404 and self.reason == "NotFound"
 
     @property
@@ -50,7 +50,7 @@ class ApiError(Exception):
 
     @property
     def is_lost_race(self) -> bool:
-        """The object changed meanwhile: 409, or 422 from a JSON patch's `test`. With causes it is something else."""
+        """The object changed meanwhile: 409, or 422 from a JSON patch's `test`. With causes, it is another fault."""
         return self.code in (409, 422) and not self.causes
 
     @property
@@ -67,7 +67,7 @@ class NoSuchKindError(Exception):
 
 
 class UnreachableError(Exception):
-    """The API server has been away for longer than our patience."""
+    """The API server has been away for longer than our patience, or something else answers."""
 
 
 class AmbiguousError(UnreachableError):

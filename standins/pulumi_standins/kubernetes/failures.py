@@ -58,8 +58,8 @@ class Failure:
     retry_after: float = 0.0
 
 
-NO_API_SERVER = "something that is no Kubernetes API server answers"
-LOG_IN = "mostly a proxy that asks for a login: log in there, or correct `server` in the kubeconfig"
+NO_API_SERVER = "a server that is no Kubernetes API server answers"
+LOG_IN = "probably a proxy that asks for a login: log in to that proxy, or correct `server` in the kubeconfig"
 
 # Temporary statuses. A proxy answers 502, 503 and 504 for a server that may have got the request.
 _PASSING = {

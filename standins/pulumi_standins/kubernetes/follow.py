@@ -92,7 +92,7 @@ def follow(
         finally:
             if stream is not None:
                 stream.close()
-        # If a server or proxy ends every watch at once, do not ask for ever.
+        # If a server or proxy ends every watch at once, do not ask again without a pause.
         is_early = time.monotonic() - began < _LONGEST_PAUSE
         pause = min(pause * 2, _LONGEST_PAUSE) if is_idle and is_early else _FIRST_PAUSE
         cancelled.wait(min(pause, max(0.0, until - time.monotonic())))

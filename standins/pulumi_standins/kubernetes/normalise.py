@@ -42,7 +42,7 @@ def normalise(obj: Object) -> Object:
 
 
 def _fold_texts(obj: Object) -> None:
-    """Move stringData into data, as the server does: it replaces data of the same key."""
+    """Move stringData into data, as the server does. A text replaces data of the same key."""
     texts: Any = obj.get("stringData")
     data = obj.get("data")
     if isinstance(texts, dict) and texts:

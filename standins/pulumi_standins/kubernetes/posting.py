@@ -69,7 +69,7 @@ def post(session: Session, sent: Object) -> Object:
             if unclear_since is None:
                 raise
             raise UnconfirmedError(str(error), sent) from error
-    raise AssertionError("unreachable: the loop ends by an object or an error")
+    raise AssertionError("unreachable: the loop ends with an object or an error")
 
 
 def _is_over(error: AmbiguousError, attempt: int, seconds: float, patience: float) -> bool:

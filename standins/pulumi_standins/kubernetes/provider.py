@@ -24,7 +24,7 @@ class Provider(PlanCalls, ReadCalls, WriteCalls):
     """Pulumi's `kubernetes` provider.
 
     Parameters:
-        engine: the address of the engine that started us; may come later, through Attach.
+        engine: the address of the engine that started us; empty if the address comes later, through Attach.
     """
 
     def __init__(self, engine: str) -> None:

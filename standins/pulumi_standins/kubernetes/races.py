@@ -40,7 +40,7 @@ def write_to_latest(client: ApiClient, live: Object, write: Callable[[Object], O
             if _version(latest) == _version(live) or time.monotonic() > until:
                 raise
         live = latest
-    raise AssertionError("unreachable: the loop ends by an answer or an error")
+    raise AssertionError("unreachable: the loop ends with an answer or an error")
 
 
 def _version(obj: Object) -> object:

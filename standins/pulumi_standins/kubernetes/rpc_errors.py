@@ -55,7 +55,7 @@ def init_failed(
     Parameters:
         problem: its findings become the resource's `initErrors`, after the message.
         identifier: the resource's id.
-        inputs: for a refresh, the inputs as they are now.
+        inputs: the present inputs, for a refresh.
     """
     findings = problem.findings if isinstance(problem, NotReadyError) else []
     details = protocol.provider_pb2.ErrorResourceInitFailed(

@@ -27,7 +27,7 @@ class Settings:
         kubeconfig: path or contents; empty for the default one.
         context: overrides the current context.
         cluster: overrides the context's cluster.
-        namespace: for namespaced objects without one.
+        namespace: for namespaced objects that name no namespace.
         patch_force: whether updates take fields from other managers; None if not set.
         upsert: whether a create adopts an existing object.
         timeout: seconds to wait for an answer, `kubeClientSettings.timeout`; None for our own.
@@ -51,7 +51,7 @@ def from_variables(variables: Mapping[str, str]) -> Settings:
     """Read the Configure request; environment variables replace missing options.
 
     Raises:
-        ValueError: an option or a variable is beyond the border, or a wrong number.
+        ValueError: an option or a variable is beyond the border, or is a wrong number.
     """
     if reasons := [*refused(options(variables)).values(), *_refused_variables()]:
         raise ValueError("; ".join(reasons))
@@ -111,5 +111,5 @@ def _patience(text: str) -> float:
     except ValueError as error:
         raise ValueError(f"{PATIENCE} is {text!r}: it takes a number of seconds, such as 90") from error
     if not 0 <= seconds < float("inf"):
-        raise ValueError(f"{PATIENCE} is {text!r}: it takes a number of seconds from 0 on, such as 90")
+        raise ValueError(f"{PATIENCE} is {text!r}: it takes a number of seconds of at least 0, such as 90")
     return seconds

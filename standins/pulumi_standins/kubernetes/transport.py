@@ -75,7 +75,7 @@ class Transport:
 
         Raises:
             ApiError: the server refused.
-            AmbiguousError: a POST that may have been done; other requests may happen twice.
+            AmbiguousError: a POST may have been done; other requests may be done twice without harm.
             UnreachableError: the server has been away for longer than our patience, or something else answers.
             CancelledError: the user asked to stop.
         """
@@ -92,11 +92,11 @@ class Transport:
         if isinstance(answer, dict) and wanted in answer:
             return answer
         found = f"{failures.NO_API_SERVER} {str(answer)[:100]!r}, {failures.LOG_IN}"
-        # The API server may have done it, and a proxy replaced the answer by a page.
+        # The API server may have done the request, and a proxy replaced the answer by a page.
         raise UnreachableError(found) if may_repeat else AmbiguousError(found)
 
     def stream(self, path: str, query: Query, *, seconds: float) -> Stream:
-        """Open a watch, with the same patience as `request`; it ends by itself after `seconds` at the latest.
+        """Open a watch, with the same patience as `request`; the watch ends after `seconds` at the latest.
 
         Raises:
             ApiError: the server refused.
@@ -127,7 +127,7 @@ class Transport:
                 failure = self._judged(response)
                 if failure is None:
                     if response.status == _FORBIDDEN and not was_refused:
-                        was_refused = True  # the server may have read its roles since
+                        was_refused = True  # meanwhile the server may have read its roles
                         continue
                     if response.status >= 400:
                         raise ApiError(response.status, _decoded(response.data))
@@ -139,7 +139,7 @@ class Transport:
             failing_since = failing_since or time.monotonic()
             if not self._may_go_on(failure, attempt, failing_since, hurried=hurried):
                 raise failure.refusal or UnreachableError(failure.reason)
-        raise AssertionError("unreachable: the loop ends by an answer or an error")
+        raise AssertionError("unreachable: the loop ends with an answer or an error")
 
     def _send(
         self, method: str, url: str, headers: dict[str, str], options: dict[str, Any]
@@ -148,8 +148,8 @@ class Transport:
         return self._connection.pool.request(method, url, headers=every, retries=False, **options)
 
     def _may_go_on(self, failure: Failure, attempt: int, failing_since: float, *, hurried: bool) -> bool:
-        """Pause as the failure asks; false if another attempt makes no sense."""
-        # Also counted per request: a server that answers others may fail this one for ever.
+        """Pause before the next attempt, as the failure asks; false if another attempt makes no sense."""
+        # Time counts for each request, too: a server that answers other requests may never answer this one.
         left = failing_since + self.patience.seconds - time.monotonic()
         if hurried:
             is_over = attempt >= _HURRIED_ATTEMPTS
@@ -189,7 +189,7 @@ class Transport:
         return answer.status == _FORBIDDEN
 
     def server_time(self) -> float:
-        """Seconds since 1970 by the server's clock, which may differ from ours; at most a second late."""
+        """Seconds since 1970 by the server's clock, which may differ from ours; the result is at most a second late."""
         return time.time() if self._clock_ahead is None else time.monotonic() + self._clock_ahead
 
     def _url(self, path: str, query: Query | None) -> str:

@@ -30,7 +30,7 @@ def update(
     Parameters:
         manager: our field manager's name.
         ignored: paths of fields whose changes are left out.
-        requested_timeout: seconds for the wait; 0 for the kind's default.
+        requested_timeout: seconds for the wait; 0 for the annotation's or the kind's default.
         preview: whether this is a dry run.
 
     Raises:

@@ -130,7 +130,7 @@ def _encode(value: Any, into: Value) -> None:
     elif value is None:
         into.null_value = 0
     else:
-        raise TypeError(f"no property value: a {type(value).__name__}")
+        raise TypeError(f"the type {type(value).__name__} cannot be a property value")
 
 
 def plain(value: Any) -> Any:

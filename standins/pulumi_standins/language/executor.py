@@ -86,7 +86,7 @@ class Engine:
 
 
 def own_frames(error: BaseException, program: str) -> str:
-    """The traceback from the program's first frame on: our frames and runpy's do not help its author."""
+    """The traceback from the program's first frame on: our frames and runpy's do not help the program's author."""
     folder = program if os.path.isdir(program) else os.path.dirname(program)
     frame = error.__traceback__
     while frame is not None:

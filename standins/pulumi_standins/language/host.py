@@ -63,9 +63,9 @@ def _dependency(package: dict[str, Any]) -> plugin_pb2.PackageDependency | None:
 
 
 class LanguageHost:
-    """Answers the calls of `pulumi up`, `preview`, `install` and `about` to a language.
+    """Answers the calls of `pulumi up`, `preview`, `install` and `about` to a language host.
 
-    Code generation and packing (`pulumi package ...`, `pulumi convert`) are not offered: they are UNIMPLEMENTED.
+    Code generation and packing (`pulumi package ...`, `pulumi convert`) are not offered: these calls are UNIMPLEMENTED.
     """
 
     def __init__(self, engine: str) -> None:
@@ -93,7 +93,7 @@ class LanguageHost:
         return protocol.language_pb2.LanguageHandshakeResponse()
 
     def GetPluginInfo(self, _request: Any, _context: grpc.ServicerContext) -> plugin_pb2.PluginInfo:  # noqa: N802
-        """Our version."""
+        """The version that we imitate."""
         return protocol.plugin_pb2.PluginInfo(version=emulated.LANGUAGE_HOST)
 
     def GetRequiredPlugins(  # noqa: N802
@@ -113,7 +113,7 @@ class LanguageHost:
     def Run(  # noqa: N802
         self, request: language_pb2.RunRequest, context: grpc.ServicerContext
     ) -> language_pb2.RunResponse:
-        """Run the program; it ends with the request."""
+        """Run the program; if the request ends earlier, the program is ended, too."""
         environment = _environment(request.info, context)
         if request.attach_debugger:
             refusal = border.refusal("--attach-debugger", border.HOST)

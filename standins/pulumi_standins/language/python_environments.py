@@ -66,7 +66,7 @@ class Environment:
         return variables
 
     def import_path(self) -> list[Path]:
-        """The folders with the environment's packages; if it is no plain environment, the interpreter is asked."""
+        """The folders with the environment's packages; asks the interpreter if other folders may have packages, too."""
         settings = self.directory / "pyvenv.cfg" if self.directory else None
         if (
             settings
@@ -98,7 +98,7 @@ class Environment:
 def find(options: Mapping[str, object], *, root: Path, program: Path) -> Environment:
     """Choose the environment from the runtime options of Pulumi.yaml; without any, by the lock file found.
 
-    Raises BrokenEnvironmentError for an unknown toolchain, and for one beyond the border.
+    Raises BrokenEnvironmentError for an unknown toolchain, and for options beyond the border.
     """
     named = str(options.get("toolchain") or "")
     if named == "poetry" or (
@@ -130,4 +130,6 @@ def _python_on_path() -> Path:
         found = shutil.which(name)
         if found:
             return Path(found)
-    raise BrokenEnvironmentError(f"no {wanted or 'python3'} on PATH")
+    raise BrokenEnvironmentError(
+        f"no {wanted or 'python3'} on PATH: install it, or set PULUMI_PYTHON_CMD to a Python"
+    )

@@ -305,7 +305,7 @@ def test_a_checkpoint_of_an_older_layout_is_refused_and_left_alone(version: int,
     raw = checkpoint.dump({**state, "sha256": checkpoint.digest(state)})
     (tmp_path / checkpoint.NAME).write_bytes(raw)
     with pytest.raises(
-        CheckpointError, match=rf"an older trainer \(layout {version}, .*continue with its image"
+        CheckpointError, match=rf"an older trainer \(layout {version}, .*continue with that trainer's image"
     ):
         checkpoint.load(tmp_path, CONFIG, DATA)
     assert (tmp_path / checkpoint.NAME).read_bytes() == raw

@@ -84,7 +84,7 @@ def test_the_function_gets_what_it_names(job: Job) -> None:
     [
         (
             ("--network", "nowhere:Net"),
-            "--network nowhere:Net: No module named 'nowhere'; put its folder on PYTHONPATH",
+            "--network nowhere:Net: No module named 'nowhere'; put the module's folder on PYTHONPATH",
         ),
         (("--network", f"{OWN}:Nothing"), "module 'tests.inside.own' has no attribute 'Nothing'"),
         (("--network", f"{OWN}:NoModule"), "is no torch.nn.Module with parameters"),
@@ -98,7 +98,7 @@ def test_the_function_gets_what_it_names(job: Job) -> None:
         ),
         (("--data", f"{OWN}:short_stream", *NORMED), "an epoch ended after 96 examples of 200"),
         (("--data", f"{OWN}:short_test_stream", *NORMED), "an epoch ended after 30 examples of 31"),
-        (("--data", f"{OWN}:tiny", "--validation"), "with --data, return other parts"),
+        (("--data", f"{OWN}:tiny", "--validation"), "let --data return the validation part"),
         (("--optimizer", "Adamm"), "torch.optim has no Adamm; it has ASGD, "),
         (("--optimizer", "AdamW", "--optimizer-args", '{"speed": 1}'), "unexpected keyword argument 'speed'"),
         (("--schedule", "Nothing"), "torch.optim.lr_scheduler has no Nothing; it has "),

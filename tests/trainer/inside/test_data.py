@@ -224,7 +224,7 @@ def test_a_model_that_nobody_knows_is_not_measured_on_a_guess(job: Job, tmp_path
     (model := tmp_path / "found.pt").write_bytes(plain(job))
     done = trainer("evaluate", str(model))
     assert done.returncode == 1
-    assert "name the data with --dataset" in done.stderr
+    assert "name the data with --dataset or --data" in done.stderr
     assert trainer("evaluate", str(model), "--dataset", "digits").stdout.startswith("measured on digits: 355")
 
 

@@ -114,7 +114,7 @@ def test_replicas_that_do_not_come_are_waited_for_and_named(job: Job) -> None:
     ranks = job.start("--timeout", "3", world=2)
     ranks.kill(1)
     assert ranks.wait() == [RETRY, -signal.SIGKILL]
-    assert "rank 0 did not meet the other 1" in ranks.output[0]
+    assert "rank 0 did not meet the other 1 of 2 ranks" in ranks.output[0]
 
 
 def test_mpi_without_mpirun_does_not_train_each_rank_alone(job: Job) -> None:

@@ -292,7 +292,7 @@ def test_a_standalone_pod_meets_itself(job: Job, pods: Pods, nodes: str) -> None
 def test_standalone_pods_that_would_each_train_alone_are_refused(job: Job, pods: Pods, nodes: str) -> None:
     pods.start(*DIGITS, **elastic(nodes, free_port()), PET_STANDALONE="")
     assert pods.wait() == [ExitStatus.REFUSED]
-    assert f"standalone is for a job of one pod, and this one has {nodes}" in pods.output().splitlines()[-1]
+    assert f"standalone is for a job of one pod, and this job has {nodes}" in pods.output().splitlines()[-1]
     assert not job.folder().exists()
 
 
@@ -370,7 +370,7 @@ def test_a_replica_that_would_train_alone_is_refused(missing: str, processes: st
     "environ", [{"WORLD_SIZE": "2"}, {"PET_NNODES": "1:2"}, {"PET_NNODES": "2", "RANK": "0"}], ids=str
 )
 def test_half_a_description_is_refused(environ: dict[str, str]) -> None:
-    with pytest.raises(launch.LaunchError, match="it would train alone"):
+    with pytest.raises(launch.LaunchError, match="the replica would train alone"):
         launch.take_static_rank(environ)
 
 

@@ -65,9 +65,9 @@ def test_a_wrong_default_in_the_environment_is_an_error(name: str, value: str) -
 
 def test_an_option_without_effect_is_warned_about(capsys: pytest.CaptureFixture[str]) -> None:
     options.parse(["--gamma", "0.7", "--momentum", "0.5"], {})
-    assert "without effect in recipe published-sgd: --gamma\n" in capsys.readouterr().err
+    assert "without effect with this optimizer and schedule: --gamma\n" in capsys.readouterr().err
     options.parse(["--preset", "convnet", "--gamma", "0.7", "--momentum", "0.5"], {})
-    assert "without effect in recipe published-adadelta: --momentum\n" in capsys.readouterr().err
+    assert "without effect with this optimizer and schedule: --momentum\n" in capsys.readouterr().err
 
 
 def test_a_preset_prefers_the_data_that_was_published() -> None:

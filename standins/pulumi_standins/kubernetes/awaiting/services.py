@@ -5,7 +5,7 @@ from __future__ import annotations
 from pulumi_standins.kubernetes.awaiting.snapshot import ENDPOINTS, Snapshot, Verdict
 from pulumi_standins.kubernetes.objects import name_of, nested
 
-# Wait after each change of the endpoints for further changes; less if all pods behind them are ready.
+# Seconds to wait for further changes after a change of the endpoints; fewer if all pods behind them are ready.
 _SETTLE = 10.0
 _SETTLE_COMPLETE = 2.0
 _NO_PODS = (

@@ -139,7 +139,7 @@ def wait(session: Session, urn: str, rule: Rule, live: Object, seconds: float) -
                 return _last_look(rule, snapshot, is_cancelled=session.cancelled.is_set())
             pause = min(until - now, max(0.0, look_at - now) if look_at else 1.0, 1.0)
             if not _take(snapshot, changes, pause, began) and (look_at is None or time.monotonic() < look_at):
-                # Without events, the object is judged as it was before a related object was seen.
+                # Without events, the last verdict still holds. The first verdict is reported only here.
                 reporter.report(verdict, snapshot)
                 continue
             if snapshot.is_gone and not rule.until_gone:

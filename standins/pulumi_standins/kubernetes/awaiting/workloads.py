@@ -161,6 +161,6 @@ def job(snapshot: Snapshot) -> Verdict:
     active, succeeded, lost = (number(obj, "status", key) for key in ("active", "succeeded", "failed"))
     counts = f"(Active: {active} | Succeeded: {succeeded} | Failed: {lost})"
     status = f'Waiting for Job "{snapshot.qualified_name}" to succeed {counts}'
-    # A job's pods are not ready until they end, so this is reported only with a reason.
+    # A job's pods are unready while they run, so an unready pod is reported only with a reason.
     news = [line for line in warnings if not line.endswith("]") or "unready status" not in line]
     return Verdict(status=status + _pod_status(owned), warnings=news, findings=warnings)

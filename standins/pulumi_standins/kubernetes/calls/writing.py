@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 
 _ALREADY_THERE = (
-    "\n\nThe cluster already has the object. Give a renamed resource an alias; take an object over with "
-    "`pulumi import`; change fields of it with a Patch resource; or let the provider adopt all existing objects, "
-    "with its option upsertExistingObjects."
+    "\n\nThe cluster already has the object. If you renamed the resource, give it an alias. To manage the existing "
+    "object, use `pulumi import`; to change only some of its fields, use a Patch resource. To adopt every existing "
+    "object, set the provider's option upsertExistingObjects."
 )
 
 
@@ -66,8 +66,8 @@ class WriteCalls(Configured):
             ) from problem
         except UnconfirmedError as problem:
             raise init_failed(
-                f'resource "{request.urn}" was sent to the Kubernetes API server, which became unreachable before it '
-                f"confirmed the creation; the next update or refresh finds out: {problem}",
+                f'resource "{request.urn}" was sent to the Kubernetes API server, which has not confirmed the '
+                f"creation; the next update or refresh finds out whether the object exists: {problem}",
                 problem,
                 objects.identifier(problem.sent),
                 made.of(inputs, problem.sent),
@@ -131,7 +131,7 @@ class WriteCalls(Configured):
 
     @rpc_method
     def Delete(self, request: provider_pb2.DeleteRequest) -> empty_pb2.Empty:  # noqa: N802
-        """Delete, and wait until it is gone."""
+        """Delete the object, and wait until it is gone."""
         if self._client is None:
             return self._drop_from_state(request.urn)
         session = self._session()

@@ -1,7 +1,7 @@
-// Command generate prints tables of Kubernetes' built-in kinds as JSON, for typed.py and lifecycle.py.
+// Command generate prints tables of Kubernetes' built-in kinds as JSON, for typed_client.py.
 //
 // A typed client reads an object into Go structs and writes it again: unknown fields and empty optional values get
-// lost on the way, quantities are rewritten. The tables say which, and when kinds came and went.
+// lost on the way, and quantities are rewritten. The tables say which, and in which releases kinds came and went.
 // To renew them, in a folder whose go.mod requires k8s.io/client-go (in this repository toolchain/tools/go/kubernetes),
 // with STANDINS as the path of this distribution:
 //
