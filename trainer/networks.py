@@ -1,7 +1,7 @@
 """The networks. Each takes float images (n, 1, 28, 28) and returns logits (n, 10).
 
 Pooling comes before ReLU: the result is the same, and ReLU has only a quarter of the values to compute. Layers have
-the names of the published examples, so that those examples' model files load.
+the names of the published systems, so that the model files of those systems load.
 """
 
 from __future__ import annotations

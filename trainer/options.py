@@ -169,8 +169,8 @@ def parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
 
 
 def published_options(top: argparse.ArgumentParser) -> None:
-    """Add the options that the published examples have."""
-    group = top.add_argument_group("options of the published examples")
+    """Add the options that the published systems have."""
+    group = top.add_argument_group("options of the published systems")
     group.add_argument("--batch-size", type=positive, metavar="N", help="images per step and replica")
     group.add_argument("--test-batch-size", type=positive, default=500, metavar="N", help="default 500")
     group.add_argument("--epochs", type=positive, metavar="N", help="default: the recipe's")
