@@ -240,6 +240,16 @@ def test_a_user_who_may_not_look_is_taken_to_have_it(monkeypatch: pytest.MonkeyP
         look(), lambda _: False, Question(operator=False, nodes=False, kueue=True, shared=FLAVORS)
     )
     assert (found.kueue, found.kueue_crds) == (True, True)
+    assert found.shared == {"ResourceFlavor/default-flavor"}, "it is somebody else's, unless the state has it"
+
+
+def test_one_of_the_stacks_own_stays_its_own_if_the_user_may_not_look(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Otherwise it would drop out of the plan, and the update would delete it."""
+    Cluster(monkeypatch, made(FLAVOR, "default-flavor"), forbidden=True)
+    question = Question(operator=False, nodes=False, shared=FLAVORS)
+    assert read_contents(look(), lambda _: True, question).shared == frozenset()
 
 
 OF_OURS = {"clusterQueue": "trainstack-dev"}
