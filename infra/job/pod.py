@@ -70,7 +70,7 @@ def environment(job: JobConfig, context: JobContext) -> list[dict[str, Any]]:
 
 
 def takes(job: JobConfig) -> list[dict[str, str]]:
-    """The variable with the finished run that the job takes; empty for a job that trains."""
+    """The variable that says that the job takes a finished run; empty for a job that trains."""
     return [{"name": TAKES, "value": "true"}] if job.run_id else []
 
 

@@ -51,7 +51,7 @@ def with_origin(objects: Sequence[Manifest], plain: Sequence[Manifest]) -> list[
 
 
 def options(job: Manifest, held: Mapping[str, str]) -> pulumi.ResourceOptions:
-    """Pulumi's options for `job`. If it is in a queue, `suspend` counts only at its creation.
+    """Pulumi's options for `job`. If the job is in a queue, `suspend` counts only when the job is created.
 
     A job that is replaced does not ignore the field: Pulumi 3.260 would give the new job the old job's value
     (processIgnoreChanges in pkg/v3/resource/deploy/step_generator.go changes the program's inputs). If Pulumi replaces

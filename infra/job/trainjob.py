@@ -154,8 +154,8 @@ def _pod(job: JobConfig, context: JobContext) -> dict[str, Any]:
     }
     for entry in spec.get("topologySpreadConstraints", []):
         if entry.get("labelSelector") == of_replicas(job):
-            # The pods of one TrainJob. Pods of a GitOps engine's job, and of others' jobs on this runtime, have the label
-            # OF_JOB, too, but belong to JobSets of other names.
+            # The pods of one TrainJob. Pods of a GitOps engine's job, and of others' jobs on this runtime, have the
+            # same label OF_JOB, but their JobSets have other names.
             entry |= {"labelSelector": {"matchLabels": {OF_JOB: job.name}}, "matchLabelKeys": [OF_JOBSET]}
     labels = {key: value for key, value in plain["metadata"]["labels"].items() if key not in OF_OPERATOR}
     return {

@@ -38,9 +38,9 @@ def search(stack: Stack) -> dict[str, Any]:
     """The search of `stack`, as JSON data.
 
     `name` is the search's name. `job` is the beginning of its jobs' names, `namespace` their namespace, and `resource`
-    their kind for kubectl. `metric` is the key of `objective` in metrics.jsonl. `folder` is on the volume, for studies
-    and runs. `replaced`: key -> the value of each trial, which replaces the stack file's value; options are not
-    in it. `study` is the part for infra/sweep/study.py.
+    their kind for kubectl. `metric` is the key of `objective` in metrics.jsonl. `folder` holds studies and runs on the
+    volume. `replaced` has the keys, beside the options, that each trial sets to another value than the stack file, with
+    the trial's value. `study` is the part for infra/sweep/study.py.
 
     Raises ConfigError if the stack has no search, or if its volume is not on this machine, and DataError.
     """
