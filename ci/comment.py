@@ -1,10 +1,11 @@
 """Writes the page of a review into its pull request: as a new comment, or into the comment of an earlier run.
 
-Usage: python3 ci/comment.py RUN, the id of a run of GitHub Actions that has reviewed a pull request.
+Usage: python3 ci/comment.py RUN
+RUN is the id of a run of GitHub Actions that has reviewed a pull request.
 GITHUB_TOKEN needs `actions: read` and `pull-requests: write`.
 
-It has a token that can write. The run that it reads has executed a branch's own code, so its artifact may contain
-anything: this program uses it only as text. GitHub says which request the run belongs to.
+This program has a token that can write. The run has executed a branch's own code, so the run's artifact may contain
+anything: this program uses the artifact only as text. It asks GitHub which pull request the run belongs to.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 PER_PAGE = 100
-# The most characters of a comment, from GitHub's answer to a longer one.
+# The most characters that a comment may have. GitHub's answer to a longer comment names the number.
 MOST = 65_536
 # The most bytes of an artifact, and of the page in it.
 MOST_READ = 16 * 2**20
@@ -58,7 +59,7 @@ class Repository:
         with urllib.request.urlopen(request, timeout=ANSWER_S) as answer:
             found: bytes = answer.read(MOST_READ + 1)
         if len(found) > MOST_READ:
-            raise PageError(f"{path} is longer than {MOST_READ} bytes")
+            raise PageError(f"GitHub's answer for {path} is longer than {MOST_READ} bytes")
         return found
 
     def ask(self, path: str, method: str = "GET", body: str | None = None) -> Any:
@@ -86,21 +87,23 @@ def page_of(repository: Repository, run: dict[str, Any]) -> str:
             found = file.read(MOST_READ + 1)
         text = found.decode()
     except (zipfile.BadZipFile, zlib.error, KeyError, RuntimeError, EOFError, OSError, UnicodeDecodeError):
-        raise PageError(f"artifact {ARTIFACT} of run {run['id']} has no page") from None
+        raise PageError(f"artifact {ARTIFACT} of run {run['id']} has no readable file {PAGE}") from None
     if len(found) > MOST_READ or text.partition("\n")[0] != MARK:
-        raise PageError(f"{PAGE} of run {run['id']} is no page of a review")
+        raise PageError(
+            f"{PAGE} of run {run['id']} is not a review's page, or is longer than {MOST_READ} bytes"
+        )
     return text.partition("\n")[2]
 
 
 def request_of(repository: Repository, run: dict[str, Any]) -> int | None:
-    """The number of the open request that the run was about, found by GitHub's branch and commit.
+    """The number of the open pull request that the run reviewed, found by the branch and commit that GitHub names.
 
-    None if the commit is no longer the last commit of an open request. Raises PageError.
+    None if the commit is no longer the last commit of an open pull request. Raises PageError.
     """
     if run["event"] != "pull_request":
-        raise PageError(f"run {run['id']} was about no pull request, but {run['event']}")
+        raise PageError(f"run {run['id']} did not review a pull request: its event is {run['event']}")
     source = run["head_repository"]
-    if source is None:  # the fork is gone
+    if source is None:  # the fork was deleted
         return None
     branch = f"{source['owner']['login']}:{run['head_branch']}"
     numbers = [
@@ -109,7 +112,7 @@ def request_of(repository: Repository, run: dict[str, Any]) -> int | None:
         if each["head"]["sha"] == run["head_sha"] and (each["head"]["repo"] or {}).get("id") == source["id"]
     ]
     if len(numbers) > 1:
-        raise PageError(f"commit {run['head_sha']} is the last one of several requests: {numbers}")
+        raise PageError(f"commit {run['head_sha']} is the last commit of several pull requests: {numbers}")
     return numbers[0] if numbers else None
 
 
@@ -147,7 +150,9 @@ def main(number: str) -> int:
         run = repository.ask(f"actions/runs/{int(number)}")
         request = request_of(repository, run)
         if request is None:
-            print(f"nothing is written: {run['head_sha']} is not the last commit of an open request any more")
+            print(
+                f"nothing is written: {run['head_sha']} is no longer the last commit of an open pull request"
+            )
             return 0
         # This line comes from us, not from the page.
         head = f"[This run]({run['html_url']}) has reviewed `{run['head_sha'][:12]}`, with that commit's own code."

@@ -24,7 +24,7 @@ _FENCE = re.compile(r"^( *```\w+) .*$", re.MULTILINE)
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Expand each pattern of the navigation, such as `adr/*.md`, without README.md, which is named before it."""
+    """Replace each pattern of the navigation, such as `adr/*.md`, by the files that match it, except README.md."""
     for section in config.nav:
         for title, entries in section.items():
             section[title] = [each for entry in entries for each in _matches(entry, Path(config.docs_dir))]
@@ -51,7 +51,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
-    """Give the theme's search the name that a screen reader says."""
+    """Give the theme's search dialog a name for screen readers."""
     return output.replace('"search" role="dialog"', '"search" role="dialog" aria-label="Search"')
 
 

@@ -13,13 +13,14 @@ from storage.manifests import PREPARES, Claim, Manifest
 
 Props = dict[str, Any]
 MOUNT = "/volume"
-# The users of the last preparation. Other users replace the Job: they must be able to write to the existing files.
+# Annotation: the users of the volume. If they change, the Job is replaced: a new user must be able to write to old
+# files.
 USERS = "trainstack/users"
 # A failed Job stays failed. The next update replaces it, because the cause may no longer exist.
 REPLACE_UNREADY = {"pulumi.com/replaceUnready": "true"}
 COMPARED = ("node", "instance", "path", "owner", "group", "mode", "users")
-# `runs` has files of earlier users of the group, some with a umask without rights for the group. All else in the folder
-# may be others', and stays unchanged. A running trainer renames its files meanwhile, hence the second try.
+# `runs` has files of the group's earlier users; some umasks gave the group no rights. Everything else in the folder may
+# belong to others, and stays unchanged. A running trainer may rename a file at the same time, so `again` tries twice.
 _STEPS = """
 again() { "$@" 2>/dev/null || "$@"; }
 mkdir -p "$1"
@@ -37,14 +38,15 @@ class DirectoryError(RuntimeError):
 
 
 def script(path: str, owner: int, group: int, mode: str) -> list[str]:
-    """Creates the folder, sets owner and mode, and gives the group all rights to the existing runs in it."""
+    """A command that creates the folder, sets owner and mode, and lets the group read and write existing runs."""
     return ["sh", "-ec", _STEPS, "prepare", path, str(owner), str(group), mode]
 
 
 def prepare(props: Props) -> Props:
     """Run `script` in the node's container. Raises DirectoryError.
 
-    A file system without owners (exFAT, NTFS, a share) refuses it; that is accepted if all users can write there.
+    A file system without owners (exFAT, NTFS, a network share) refuses the script. That is no error if all `users` can
+    write to the folder.
     """
     node, path, group = props["node"], props["path"], int(props["group"])
     done = _on_node(node, *script(path, int(props["owner"]), group, props["mode"]))
@@ -62,7 +64,7 @@ def _on_node(node: str, *command: str, user: str = "0:0") -> subprocess.Complete
 class DirectoryProvider(ResourceProvider):
     """Properties: COMPARED. The folder is never deleted: it holds the models.
 
-    `instance` is the cluster's. `users` are the jobs' user ids: a new user must be able to write to existing files.
+    `instance` is the cluster's uid. `users` are the jobs' user ids: a new user must be able to write to existing files.
     """
 
     serialize_as_secret_always = False
@@ -93,10 +95,10 @@ def job(
     users: Sequence[int],
     fields: Mapping[str, Any],
 ) -> Manifest:
-    """A batch/v1 Job with `image`, which needs a shell, chown, chgrp and chmod.
+    """A batch/v1 Job that runs `script` in `image`, which needs a shell, chown, chgrp and chmod.
 
     The kubelet creates a missing hostPath folder only for root, and root owns many provisioned volumes. In this Job,
-    root may only change owner and mode.
+    root may only change owners and modes, and ignore the modes of files.
 
     Parameters:
         users: ids of the users that write to the volume.

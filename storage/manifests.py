@@ -11,15 +11,15 @@ from typing import Any
 Manifest = dict[str, Any]
 SKIP_AWAIT = "pulumi.com/skipAwait"
 PREPARES = "-prepare"
-"""The suffix, after the claim's name, of the name of the Job that prepares a volume's folder."""
+"""The Job that prepares a volume's folder has the claim's name with this suffix."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """A claim by its name. Somebody else created it, unless it is of one of the classes below.
+    """A claim by its name. The classes below are our claims; any other claim was created by somebody else.
 
     Parameters:
-        claim, namespace: of the PersistentVolumeClaim.
+        claim, namespace: name and namespace of the PersistentVolumeClaim.
     """
 
     claim: str
@@ -33,7 +33,7 @@ class ProvisionedClaim(Claim):
     Parameters:
         request: a Kubernetes quantity.
         access_mode, storage_class: Kubernetes' names.
-        owner: labels of its owner.
+        owner: labels that name its owner.
     """
 
     request: str
@@ -47,12 +47,12 @@ class Volume(Claim):
     """Our PersistentVolume and its claim, which are bound to each other from the start.
 
     Parameters:
-        name: of the PersistentVolume.
-        source: the place of its files: from `host_path` or `nfs`.
-        capacity, request: Kubernetes quantities; neither source enforces them.
+        name: the name of the PersistentVolume.
+        source: where its files are, as `host_path` or `nfs` returns it.
+        capacity, request: Kubernetes quantities; neither hostPath nor NFS enforces them.
         access_mode, storage_class, reclaim_policy: Kubernetes' names.
         labels: further labels of the volume; the claim selects by `type` and `name`.
-        owner: labels of both objects for their owner; no selector uses them.
+        owner: labels that name the owner of both objects; no selector uses them.
         node: the only node with the folder; None if all nodes have it.
     """
 
@@ -74,12 +74,12 @@ class Volume(Claim):
 
     @property
     def selector(self) -> dict[str, str]:
-        """The two labels by which the claim selects. All others may change while it is bound."""
+        """The two labels by which the claim selects. All other labels may change while the volume is bound."""
         return {"type": self.labels.get("type", "trainstack"), "name": self.labels.get("name", self.name)}
 
     @property
     def fixed(self) -> str:
-        """Digest of the fields that cannot change on a bound volume or claim. Their change replaces both objects.
+        """Digest of the fields that cannot change on a bound volume or claim. If one changes, both are replaced.
 
         Sources: ValidatePersistentVolumeUpdate and ValidatePersistentVolumeClaimUpdate in
         https://github.com/kubernetes/kubernetes/blob/v1.34.4/pkg/apis/core/validation/validation.go
@@ -96,7 +96,7 @@ def host_path(path: str, kind: str = "") -> Manifest:
 
     Parameters:
         path: absolute.
-        kind: Kubernetes's check of the folder, for example DirectoryOrCreate; empty for none.
+        kind: Kubernetes' check of the folder, for example DirectoryOrCreate; empty for no check.
     """
     return {"hostPath": {"path": path, **({"type": kind} if kind else {})}}
 
@@ -134,7 +134,7 @@ def _only_on(node: str) -> Manifest:
 
 
 def is_provisioned(manifest: Manifest) -> bool:
-    """Whether it is the claim of a ProvisionedClaim."""
+    """Whether `manifest` is the claim of a ProvisionedClaim."""
     return (
         SKIP_AWAIT in manifest["metadata"].get("annotations", {})
         and manifest["kind"] == "PersistentVolumeClaim"

@@ -1,4 +1,4 @@
-"""The images that are pulled where a registry can be reached, or built here in their place."""
+"""The container images that our files name, and the images that this machine's engine uses instead of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from infra.config import shell_variables
 from infra.image.inputs import DOCKERFILE
 from infra.process import CommandError, output
 
-# What names an image where nothing else is set, and how.
+# The files that name the default images, and the form of a line that names one.
 FILES = (
     DOCKERFILE,
     "examples/*/Dockerfile",
@@ -27,7 +27,7 @@ _DIGEST = re.compile(r"^Digest: (sha256:[0-9a-f]{64})$", re.MULTILINE)
 
 
 def named(root: Path) -> Iterator[tuple[str, str]]:
-    """The references that the clone in `root` names, each with its file, relative to `root`."""
+    """Each image reference in FILES of the clone `root`, with its file's path relative to `root`."""
     for pattern in FILES:
         for file in sorted(root.glob(pattern)):
             for line in NAMED.finditer(file.read_text()):
@@ -46,7 +46,7 @@ def published(root: Path, *others: str) -> Iterator[Trusted]:
 
 
 def image(reference: str, place: str) -> Trusted:
-    """An image by its reference; without a digest its checksum is a gap."""
+    """An image by its reference. If the reference has no digest, the image's checksum counts as a gap."""
     tagged, _, digest = reference.partition("@")
     name, colon, tag = tagged.rpartition(":")
     if not colon or "/" in tag:  # a port's colon
@@ -57,9 +57,9 @@ def image(reference: str, place: str) -> Trusted:
 
 
 def local(environment: Mapping[str, str]) -> dict[str, Trusted]:
-    """Reference -> the image that this machine's engine has instead of the published image; the checksum is its id.
+    """Reference -> the image that this machine's engine has instead of a published one.
 
-    Raises CommandError. `environment` names the images.
+    An image's checksum is its id in the engine. `environment` names the images. Raises CommandError.
     """
     found: dict[str, Trusted] = {}
     for variable in shell_variables.IMAGES:
@@ -74,19 +74,19 @@ def local(environment: Mapping[str, str]) -> dict[str, Trusted]:
 
 
 def lock(root: Path, reference: str, file: str) -> str:
-    """Pull an image by its tag, and add its digest to each such reference in `file`.
+    """Pull the image `reference`, and add its digest to this reference wherever `file` has it.
 
     Parameters:
         root: the clone's folder.
         reference: `name:tag`, as the file spells it.
         file: relative to `root`.
 
-    Returns the digest, of the list of all architectures if the registry has one. Raises CommandError if the image
-    cannot be pulled, and OSError if the file cannot be written.
+    Returns the digest. If the registry has one image for each architecture, this is the digest of their list. Raises
+    CommandError if the image cannot be pulled, and OSError if the file cannot be written.
     """
     pulled = _DIGEST.search(output("docker", "pull", reference))
     if not pulled:
-        raise CommandError(f"`docker pull {reference}` named no digest")
+        raise CommandError(f"`docker pull {reference}` has printed no digest")
     path = root / file
     path.write_text(NAMED.sub(lambda line: _with(line, reference, pulled[1]), path.read_text()))
     return pulled[1]
@@ -101,11 +101,11 @@ def _with(line: re.Match[str], reference: str, digest: str) -> str:
 def lock_all(root: Path) -> int:
     """Add the missing digests. Returns the exit status, 1 if a digest is still missing. Raises EngineError.
 
-    An existing digest stays: its change is a separate decision.
+    An existing digest stays: a newer one is a separate decision.
     """
     open_ones = [(reference, file) for reference, file in named(root) if "@" not in reference]
     if not open_ones:
-        print("every base has a digest")
+        print("every image that the files name has a digest")
         return 0
     docker.ensure_answers()
     failed = 0
@@ -113,7 +113,7 @@ def lock_all(root: Path) -> int:
         try:
             print(f"{file}: {reference}@{lock(root, reference, file)}")
         except (CommandError, OSError) as error:
-            print(f"{file}: {reference} keeps no digest: {error}", file=sys.stderr)
+            print(f"{file}: {reference} still has no digest: {error}", file=sys.stderr)
             failed += 1
     if failed < len(open_ones):
         print(

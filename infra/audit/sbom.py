@@ -23,7 +23,7 @@ from infra.audit.trusted import Kind, Trusted, Unknown
 PURL = {Kind.PYTHON: "pypi", Kind.GO: "golang", Kind.DEBIAN: "deb", Kind.IMAGE: "docker"}
 DISTRIBUTION = "trainstack"
 SHOWN = 6
-"""How many names of a gap are shown; the bill has all names."""
+"""How many names the printed list shows for each gap; the bill of materials has all names."""
 
 
 def document(things: Iterable[Trusted]) -> str:
@@ -56,7 +56,10 @@ def _component(number: int, thing: Trusted) -> Component:
 
 
 def _is_of_one_file(thing: Trusted) -> bool:
-    """Whether it has the hash of one file. CycloneDX has no hashes of several files, nor Go's hash of a list."""
+    """Whether the checksum of `thing` is the hash of one file.
+
+    CycloneDX has no place for the hashes of several files, or for Go's hash of a list of files.
+    """
     return len(thing.checksums) == 1 and thing.checksums[0].startswith("sha256:")
 
 
@@ -71,7 +74,7 @@ def _others(thing: Trusted) -> Iterator[Property]:
 
 
 def collect(root: Path, environment: Mapping[str, str], others: Iterable[str]) -> Iterator[Trusted | Unknown]:
-    """All trusted software, and images that cannot be read. `root`: the clone's folder; `others`: images."""
+    """All trusted software, and images that cannot be read. `root`: the clone's folder; `others`: more images."""
     yield from trusted.locked(root)
     yield from trusted.modules(root)
     yield from images.published(root, *others)
@@ -87,7 +90,7 @@ def collect(root: Path, environment: Mapping[str, str], others: Iterable[str]) -
 
 
 def lines(found: Iterable[Trusted | Unknown]) -> Iterator[str]:
-    """How many of each kind, then the gaps."""
+    """The lines to print: how much software of each kind is in `found`, then the gaps."""
     things = [each for each in found if isinstance(each, Trusted)]
     unknown = [each for each in found if isinstance(each, Unknown)]
     for kind in Kind:
@@ -105,7 +108,7 @@ def _shown(thing: Trusted) -> str:
 
 
 def write(root: Path, target: str, environment: Mapping[str, str], *others: str) -> None:
-    """Write the bill to the file `target` of the clone in `root`, and print the list. As `collect`.
+    """Write the bill to the file `target` of the clone in `root`, and print the list. `others`: as for `collect`.
 
     Raises CommandError, and OSError.
     """

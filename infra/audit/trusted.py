@@ -1,7 +1,7 @@
-"""Others' software that we trust, as far as this machine knows it: packages, modules and images.
+"""Others' software that we trust, as far as this machine knows it.
 
-Python packages of the locks, Go modules of the tools, and Debian packages, on this machine and in images. Images
-themselves are in `images.py`.
+This module lists Python packages of the lock files, Go modules of the tools, and Debian packages of this machine and of
+images. `images.py` lists the images.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from infra.process import CommandError, output
 
 
 class Kind(StrEnum):
-    """The kinds of trusted things, by the plural that the list prints."""
+    """The kinds of trusted software. A value is the plural that the list prints."""
 
     PYTHON = "Python packages"
     GO = "Go modules"
@@ -29,15 +29,16 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Trusted:
-    """A trusted thing. An unknown property stays empty and counts as a gap: nothing is guessed.
+    """A package, module or image. An unknown property stays empty and counts as a gap: nothing is guessed.
 
     Parameters:
         kind: its kind.
-        name: in its own index or registry.
-        version: or an image's tag.
+        name: its name in its index or registry.
+        version: its version; an image's tag.
         checksums: each with its algorithm, `sha256:...` or `h1:...` (Go's). A Python package has one for each file.
-        licence: its maker's SPDX expression if there is one, else the maker's own words.
-        place: the file that names it, or the image that contains it.
+        licence: its maker's SPDX expression if there is one, else the maker's own words. For a Go module: SPDX's name,
+            found from the licence's text.
+        place: the file or the variable that names it, or the image or machine that contains it.
     """
 
     kind: Kind
@@ -55,7 +56,7 @@ class Trusted:
 
 @dataclass(frozen=True)
 class Unknown:
-    """A thing that this machine cannot read, and why."""
+    """Software that this machine cannot list, and why."""
 
     name: str
     reason: str
@@ -74,15 +75,15 @@ LOCKS = (
 _PINNED = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)", re.MULTILINE)
 _HASH = re.compile(r"--hash=(sha256:[0-9a-f]{64})")
 _CLASSIFIER = "License :: "
-# A field `License` that holds a whole text tells no name.
+# In characters. A longer field `License` has the text of a licence, not its name.
 LONGEST = 60
 LISTED = "${db:Status-Abbrev}\t${Package}\t${Version}\n"
-# What a package's file `copyright` names, where it follows Debian's format.
+# Prints the licences in each package's file `copyright`, if the file has Debian's machine-readable format.
 LICENCES = "cd /usr/share/doc && grep -H '^License: ' */copyright"
 TOOLS = Path("toolchain") / "tools" / "go"
 _REQUIRED = re.compile(r"^(?:require )?\s*(\S+) (v\S+)(?: // indirect)?$", re.MULTILINE)
 _REPLACED = re.compile(r"^(?:replace )?\s*(\S+)(?: v\S+)? => (\S+) (v\S+)$", re.MULTILINE)
-# SPDX's name -> words that stand in that licence's text and in no other of these.
+# SPDX's name -> phrases of that licence's text. The text of BSD-3-Clause also has the phrase of BSD-2-Clause.
 _LICENCE_TEXTS: Mapping[str, tuple[str, ...]] = {
     "Apache-2.0": ("Apache License", "Version 2.0, January 2004"),
     "MPL-2.0": ("Mozilla Public License", "ersion 2.0"),
@@ -95,7 +96,7 @@ _LICENCE_FILES = ("LICENSE", "LICENSE.txt", "LICENSE.md", "LICENCE", "COPYING", 
 
 
 def locked(root: Path) -> Iterator[Trusted]:
-    """Each package of the locks, with the checksums of all its files. `root`: the clone's folder."""
+    """Each package of LOCKS, with the checksums of all its files. `root`: the clone's folder."""
     for lock in LOCKS:
         yield from _of(lock, (root / lock).read_text())
 
@@ -117,7 +118,7 @@ def _of(lock: str, text: str) -> Iterator[Trusted]:
 
 
 def licence(name: str, version: str) -> str:
-    """The licence of the installed package; empty if another version is installed, or none."""
+    """The licence of the installed package; empty if this version is not installed."""
     try:
         found = metadata.metadata(name)
     except metadata.PackageNotFoundError:
@@ -133,7 +134,7 @@ def licence(name: str, version: str) -> str:
 
 
 def on_host(environment: Mapping[str, str] = os.environ) -> Iterator[Trusted]:
-    """The packages that our record names and that are installed."""
+    """The Debian packages that we installed on this machine, by our record, and that are still installed."""
     record = Path(environment.get(agreed.MACHINE) or agreed.USUAL_MACHINE) / "packages"
     try:
         ours = set(record.read_text().split())
@@ -145,9 +146,9 @@ def on_host(environment: Mapping[str, str] = os.environ) -> Iterator[Trusted]:
 
 
 def in_image(image: str) -> Iterator[Trusted | Unknown]:
-    """The packages of an image of the engine; nothing for an image without dpkg. Raises CommandError."""
+    """The Debian packages of an image in the container engine; nothing if it has no dpkg. Raises CommandError."""
     if not docker.has_image(image):
-        yield Unknown(image, "it is not on this machine, so that its packages are not known")
+        yield Unknown(image, "the image is not on this machine, so its packages are unknown")
         return
     run = ("docker", "run", "--rm", "--network", "none", "--entrypoint")
     if not _or_nothing(*run, "dpkg-query", image, "--version"):
@@ -164,7 +165,7 @@ def _or_nothing(*command: str) -> str:
 
 
 def _packages(listed: str, licences: str, place: str) -> Iterator[Trusted]:
-    """From dpkg's list. It knows no checksum: apt has compared it before the package was unpacked."""
+    """The packages in dpkg's list. dpkg keeps no checksums: apt compared them before it unpacked the packages."""
     named: dict[str, set[str]] = {}
     for package, name in re.findall(r"^([^/]+)/copyright:License: (.+)$", licences, re.MULTILINE):
         named.setdefault(package, set()).add(name.strip())
@@ -176,7 +177,7 @@ def _packages(listed: str, licences: str, place: str) -> Iterator[Trusted]:
 
 
 def modules(root: Path) -> Iterator[Trusted]:
-    """Each module once, with Go's own checksum of it. `root`: the clone's folder."""
+    """Each Go module of the tools once, with Go's own checksum. `root`: the clone's folder."""
     cache = module_cache()
     seen: set[tuple[str, str]] = set()
     for file in sorted((root / TOOLS).glob("*/go.mod")):

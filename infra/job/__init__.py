@@ -1,1 +1,1 @@
-"""The PyTorchJob: its manifest as a function of the configuration, and the component that registers it."""
+"""A job: its manifest as PyTorchJob and as TrainJob, and its pods, as functions of the configuration."""

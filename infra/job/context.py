@@ -29,7 +29,7 @@ class JobContext:
         claim: the PersistentVolumeClaim of the models, mounted at `mount_path`.
         dataset: the job's data set; None for the trainer's default.
         nodes: how many nodes run pods.
-        keep_runs: the finished runs that stay on the volume; None for all.
+        keep_runs: how many finished runs stay on the volume, and how old they may become; None keeps all.
         api: whether a job is a PyTorchJob or a TrainJob.
         group: the group of the volume's folder. The pods are in it, and in group 0.
     """
@@ -77,10 +77,10 @@ class Job:
         config: its section of the stack file.
         context: what the stack decides for it.
         run: the id of its run.
-        made: its resource; empty for a finished and deleted job.
-        namespace: the job's.
-        uid: the job's, also of a deleted job.
-        ended: its run in the state, for a finished and deleted job; else empty.
+        made: its Pulumi resource; empty if the job has finished and was deleted.
+        namespace: the job's namespace.
+        uid: the job's uid, also if the job was deleted.
+        ended: if the job has finished and was deleted, its run in the state; else empty.
     """
 
     config: JobConfig

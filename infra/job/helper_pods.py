@@ -8,16 +8,16 @@ from typing import Any
 from infra.config.job import JobConfig
 
 FIELDS = ("tolerations", "imagePullSecrets")
-"""Lists of a pod's spec that `job.pod` may have."""
+"""Lists that a helper pod takes from the pod's spec in `job.pod`."""
 
 
 def membership(group: int) -> dict[str, Any]:
-    """The field of a security context that adds the volume's `group`. Every pod of ours is in group 0."""
+    """The field of a security context that adds the volume's `group`. All our pods are also in group 0."""
     return {"supplementalGroups": [group]} if group else {}
 
 
 def spec_fields(jobs: Iterable[JobConfig], group: int = 0) -> dict[str, Any]:
-    """FIELDS for a pod that serves all `jobs`: each entry once; no field without an entry.
+    """FIELDS for a pod that serves all `jobs`, each entry once. A field without entries is left out.
 
     Parameters:
         group: the group of the volume's folder, if the pod reads or writes there.

@@ -16,9 +16,9 @@ from infra.objects.manifest import Manifest
 
 DATASET = "trainstack/dataset"
 # The operator checks a job's deadline only when the job or a pod changes: the timer of training-operator 1.9.3 does not
-# work (kubeflow/trainer#3358). So the pods end by themselves, which the operator sees. A replaced pod counts from its
-# own start. The pods' deadline is a second later: both times are cut to seconds, and a pod that ends before the job's
-# deadline would be replaced.
+# work (kubeflow/trainer#3358). So the pods end by themselves, which the operator sees. A new pod counts from its
+# own start. The pods' deadline is a second later: both times are cut to seconds, and the operator would replace a pod
+# that ends before the job's deadline.
 LATER_S = 1
 
 
@@ -74,7 +74,7 @@ def _identified(template: dict[str, Any], run: str) -> dict[str, Any]:
 
 
 def dataset_note(job: JobConfig) -> dict[str, str]:
-    """An annotation that explains `auto` to a reader on another machine."""
+    """An annotation that explains the data set `auto` to a reader on another machine."""
     if job.training.dataset is not Dataset.AUTO:
         return {}
     digits = f", --epochs={job.training.digits_epochs}" if job.training.digits_epochs else ""

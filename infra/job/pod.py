@@ -19,7 +19,7 @@ OF_OPERATOR = ("job-name", "replica-type")
 """Labels of pods from the operator's first versions. Users still select by them."""
 TAKES = "TRAINER_TAKE_FINISHED"
 """The variable of a job that does not train: it takes the model of a finished run."""
-# Runs instead of the training program, which would write into that run's folder.
+# Runs instead of the training program, because that program would write into the finished run's folder.
 _TAKE = """
 cd "$TRAINER_MODEL_DIR"
 [ -f "runs/$TRAINER_RUN/$1" ] || { echo "run $TRAINER_RUN has left no $1 on the volume" >&2; exit 1; }
@@ -27,14 +27,14 @@ cp "runs/$TRAINER_RUN/$1" ".$1.$TRAINER_RUN"
 mv ".$1.$TRAINER_RUN" "$1"
 echo "took the model of run $TRAINER_RUN; nothing is trained"
 """
-# Group 0 may write the image's folders and the volume, so any uid works.
+# Group 0 may write to the image's folders and to the volume, so any uid works.
 GID = 0
 
 
 def command_line(job: JobConfig, dataset: Dataset | None) -> tuple[list[str], list[str]]:
-    """Command and args. With a command the options follow it, `--epochs=1`; else they are args, `--epochs 1`.
+    """Command and args. Training options follow a command, as `--epochs=1`; else they are args, as `--epochs 1`.
 
-    For a job that takes a finished run, they copy its model to the top of the volume.
+    If the job takes a finished run, the command copies that run's model to the top of the volume.
     """
     if job.run_id:
         return ["sh", "-ec", _TAKE, "take", job.model or ""], []
@@ -54,7 +54,7 @@ def epochs(job: JobConfig, dataset: Dataset | None) -> int | None:
 
 
 def environment(job: JobConfig, context: JobContext) -> list[dict[str, Any]]:
-    """The container's environment variables without the run's id. For a secret they have only the reference."""
+    """The container's environment variables without the run's id. A secret variable has only a reference."""
     env: dict[str, Any] = {"TRAINER_MODEL_DIR": context.mount_path}
     if job.data:
         env["TRAINER_DATA_DIR"] = job.data[0].path
@@ -63,13 +63,14 @@ def environment(job: JobConfig, context: JobContext) -> list[dict[str, Any]]:
     env |= {each["name"]: each["value"] for each in takes(job)}
     if context.keep_runs:
         env |= context.keep_runs.environment()
-    # Kubernetes expands $(NAME) only for earlier variables. Pulumi sorts mappings; a file has its own order.
+    # Kubernetes expands $(NAME) only for earlier variables. Pulumi sorts the stack file's mappings, and a review reads
+    # them in the file's order: so we sort them.
     given = env | dict(sorted(job.env.items()))
     return [{"name": name, **_value(job, name, value)} for name, value in given.items()]
 
 
 def takes(job: JobConfig) -> list[dict[str, str]]:
-    """The variable with the finished run that the job takes; empty for a job that trains."""
+    """The variable that says that the job takes a finished run; empty for a job that trains."""
     return [{"name": TAKES, "value": "true"}] if job.run_id else []
 
 
@@ -100,7 +101,7 @@ def sources(job: JobConfig) -> list[dict[str, Any]]:
 
 
 def volumes(job: JobConfig, context: JobContext) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The pod's volumes and the container's mounts; all else of the root file system is read-only."""
+    """The pod's volumes and the container's mounts. Other folders are read-only if `readOnlyRoot` is true."""
     found: list[dict[str, Any]] = [
         {"name": "models", "persistentVolumeClaim": {"claimName": context.claim}},
         {"name": "tmp", "emptyDir": {"sizeLimit": "1Gi"}},
@@ -142,7 +143,7 @@ def container(job: JobConfig, context: JobContext, mounts: list[dict[str, Any]])
 
 
 def scheduling(job: JobConfig, context: JobContext) -> dict[str, Any]:
-    """The fields of the pod's spec that restrict where it may run."""
+    """The field of the pod's spec that spreads the replicas over the nodes; nothing if there is one node."""
     if context.nodes == 1:
         return {}
     spread = {

@@ -1,8 +1,8 @@
 """A job in a Kueue queue. Kueue decides when the job has pods.
 
-The job is created suspended. After that, Kueue owns the field: with its own field manager it sets the field to false
-when it admits the job, and to true when it preempts it. `managedBy` is not set: Kueue sets it itself if it moves jobs
-to other clusters. Sources: https://kueue.sigs.k8s.io/docs/tasks/run/kubeflow/pytorchjobs/,
+The job is created suspended. After that, Kueue owns the field `suspend`: with its own field manager, it sets `suspend`
+to false when it admits the job, and to true when it preempts the job. We do not set `managedBy`: Kueue sets this field
+if it moves jobs to other clusters. Sources: https://kueue.sigs.k8s.io/docs/tasks/run/kubeflow/pytorchjobs/,
 https://kueue.sigs.k8s.io/docs/tasks/run/trainjobs/, https://kueue.sigs.k8s.io/docs/tasks/run/multikueue/kubeflow/
 """
 
@@ -26,18 +26,19 @@ LABELS = (QUEUE_LABEL, PRIORITY_LABEL)
 
 
 def labels(job: JobConfig) -> dict[str, str]:
-    """The job's label for Kueue. Only the job has it: pods with this label would be workloads, too."""
+    """The job's labels for Kueue. Its pods do not have them: Kueue would queue such a pod as a workload."""
     if not job.queue:
         return {}
     return {QUEUE_LABEL: job.queue, **({PRIORITY_LABEL: job.priority} if job.priority else {})}
 
 
 def with_origin(objects: Sequence[Manifest], plain: Sequence[Manifest]) -> list[Manifest]:
-    """The objects of a job in a queue. An annotation on the job, the last object, has a hash of its manifest.
+    """The objects of a job in a queue. An annotation of the job has a hash of their specs and its Kueue labels.
 
     Parameters:
-        plain: the objects without the image's reference, which is unknown until the image is pushed. Another image
-            makes another run, whose id is in the objects.
+        objects: the job is the last one.
+        plain: the objects without the image's reference, which is unknown until the image is pushed. They still differ
+            for another image: it makes another run, and the objects have the run's id.
     """
     *before, job = objects
     kueues = [
@@ -50,14 +51,14 @@ def with_origin(objects: Sequence[Manifest], plain: Sequence[Manifest]) -> list[
 
 
 def options(job: Manifest, held: Mapping[str, str]) -> pulumi.ResourceOptions:
-    """Options of `job` for Pulumi: in a queue, `suspend` counts only at the job's creation.
+    """Pulumi's options for `job`. If the job is in a queue, `suspend` counts only when the job is created.
 
     A job that is replaced does not ignore the field: Pulumi 3.260 would give the new job the old job's value
     (processIgnoreChanges in pkg/v3/resource/deploy/step_generator.go changes the program's inputs). If Pulumi replaces
-    a job because of others' changes, Kueue's webhook sets the field.
+    a job because somebody else changed it, Kueue's webhook sets the field.
 
     Parameters:
-        held: the annotations of the jobs in the state, from StackState.
+        held: a job of the state -> its annotation QUEUED, from StackState.
     """
     if QUEUE_LABEL not in job["metadata"]["labels"]:
         return pulumi.ResourceOptions()

@@ -1,4 +1,4 @@
-"""The id of a run: the same training has the same id, in every cluster and for every tool that applies it."""
+"""The id of a run: the same training has the same id in every cluster, and with every tool that applies the job."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ DIGITS = 8
 def inputs(job: JobConfig, context: JobContext) -> dict[str, Any]:
     """The inputs of a run's result, as JSON data: image, data, command with its options, number of processes.
 
-    Not included are settings that may change during a run: the image's name and registry, resources, deadlines, nodes,
-    names of the models' volume, paths of mounts. For data/, `dataset` names the content.
+    Settings that may change during a run are not included: the image's name and registry, resources, deadlines, nodes,
+    names of the models' volume, paths of mounts. `dataset` names the content of the clone's folder data/.
     """
     command, args = command_line(job, context.dataset)
     return {
@@ -46,7 +46,7 @@ PROGRAM = ("name", "image", "command", "args", "env", "envFrom", "workingDir")
 
 
 def programs(job: JobConfig) -> dict[str, list[dict[str, Any]]]:
-    """Containers of `pod` before and beside the trainer, and its changes of the trainer, without NCCL's variables."""
+    """What `job.pod` adds to the trainer: init containers, sidecars and changed fields, without NCCL's variables."""
     found: dict[str, list[dict[str, Any]]] = {}
     for kind in ("initContainers", "containers"):
         for each in job.pod_spec.get(kind) or []:
@@ -59,7 +59,7 @@ def programs(job: JobConfig) -> dict[str, list[dict[str, Any]]]:
 
 
 def _identity(value: Value) -> Any:
-    """A variable's value. For a secret its reference: an id that depends on the text would reveal something of it."""
+    """A variable's value, but not a secret's text: an id that depends on it would reveal something about it."""
     if isinstance(value, SecretKey):
         return {"secret": value.secret, "key": value.key}
     return value if isinstance(value, str) else {"encrypted": True}
@@ -70,9 +70,9 @@ def _sources(job: JobConfig) -> list[dict[str, Any]]:
 
 
 def run_id(job: JobConfig, context: JobContext) -> str:
-    """`<job's name>-<8 hex digits of its inputs>`: a folder below runs/ on the volume, and a label.
+    """`<job's name>-<8 hex digits of a hash of its inputs>`: a folder below runs/ on the volume, and a label.
 
-    If the stack file names a finished run, that run's id.
+    If the stack file names a finished run (`runId`), it is the id of that run.
     """
     if job.run_id:
         return job.run_id

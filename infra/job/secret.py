@@ -37,6 +37,6 @@ def manifest(job: JobConfig, namespace: str) -> Manifest:
 
 
 def data(job: JobConfig) -> dict[str, str]:
-    """The Secret's data: variable -> base64. Only in the program: a review has only the cipher text."""
+    """The Secret's data: variable -> base64. Only the Pulumi program has it: a review has only encrypted values."""
     values = {variable: each.secure.get_secret_value() for variable, each in job.encrypted.items()}
     return {variable: base64.b64encode(text.encode()).decode() for variable, text in values.items()}

@@ -23,9 +23,9 @@ from infra.objects.manifest import Manifest
 # Kubeflow's client lists only runtimes that name their framework.
 FRAMEWORK = {"trainer.kubeflow.org/framework": "torch"}
 ANCESTOR = {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}
-# Exit codes with which a job of the policy ExitCode fails at once, as in the training-operator.
+# With the restart policy ExitCode, these exit codes end the job as failed, as in the training-operator.
 FINAL_CODES = list(range(1, 128))
-# The reason of a Job that failed by its podFailurePolicy.
+# The reason in the condition of a batch/v1 Job that its podFailurePolicy ended.
 FINAL_REASON = "PodFailurePolicy"
 
 
@@ -60,7 +60,7 @@ def runtime(job: JobConfig, context: JobContext) -> Manifest:
 
 
 def jobs_of(manifest: Manifest) -> list[Manifest]:
-    """The batch/v1 Jobs that JobSet makes of a TrainingRuntime; none of other kinds.
+    """The batch/v1 Jobs that JobSet creates for a TrainingRuntime; none for a manifest of another kind.
 
     Source: pkg/controllers/jobset_controller.go of JobSet 0.12.0.
     """
@@ -81,7 +81,7 @@ def jobs_of(manifest: Manifest) -> list[Manifest]:
 
 
 def trainjob(job: JobConfig, context: JobContext) -> Manifest:
-    """The TrainJob. Trainer enforces its deadline, JobSet its restarts."""
+    """The TrainJob. Trainer enforces its deadline; JobSet restarts its pods."""
     found = _container(job, context)
     words = {key: found[key] for key in ("command", "args") if key in found}
     metadata = _metadata(job, context)
@@ -142,7 +142,7 @@ def _container(job: JobConfig, context: JobContext) -> dict[str, Any]:
 
 
 def _pod(job: JobConfig, context: JobContext) -> dict[str, Any]:
-    """The pod template of v1, without the fields of the TrainJob and without labels that batch/v1 sets itself."""
+    """The PyTorchJob's pod template, without the TrainJob's own fields and the training-operator's labels."""
     plain = template(job, context, TRAINJOB.container)
     replica = {
         key: value for key, value in _container(job, context).items() if key not in ("command", "args")
@@ -154,7 +154,8 @@ def _pod(job: JobConfig, context: JobContext) -> dict[str, Any]:
     }
     for entry in spec.get("topologySpreadConstraints", []):
         if entry.get("labelSelector") == of_replicas(job):
-            # The pods of one TrainJob, by its own name: an engine's job has another name, and so have others' jobs.
+            # The pods of one TrainJob. Pods of a GitOps engine's job, and of others' jobs on this runtime, have the
+            # same label OF_JOB, but their JobSets have other names.
             entry |= {"labelSelector": {"matchLabels": {OF_JOB: job.name}}, "matchLabelKeys": [OF_JOBSET]}
     labels = {key: value for key, value in plain["metadata"]["labels"].items() if key not in OF_OPERATOR}
     return {

@@ -1,1 +1,1 @@
-"""The run of a PyTorchJob: waits for its end, shows its progress, reads its metrics."""
+"""The run of a job: waits for its end, shows its progress, reads its metrics, and writes its record."""

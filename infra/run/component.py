@@ -20,19 +20,19 @@ from infra.run.provider import RESULTS, Run
 
 
 def rank0_pod(job: JobConfig, api: OperatorApi = OperatorApi.V1) -> str:
-    """The pod whose log has the metrics; ends in - if Kubernetes adds a suffix to the name."""
+    """The name of the pod whose log has the metrics; it ends in `-` if Kubernetes adds a suffix."""
     if api is OperatorApi.V2:
         return f"{job.name}-{TRAINJOB.container}-0-0-"
     return f"{job.name}-{'master' if job.replicas.master else 'worker'}-0"
 
 
 class JobRun(pulumi.ComponentResource):
-    """Ends when the job succeeded, or is suspended as its stack file asks, and its model is on this machine.
+    """Is complete if the job succeeded and its model is on this machine, or if the stack file suspends the job.
 
     Parameters:
         models: this machine's folder for the stack's models.
         is_volume: whether this folder is the volume; otherwise the run's files are copied into it.
-        model: the job's model file in it.
+        model: the job's model file in `models`.
 
     Attributes:
         model_path: `model` in the form of `paths.portable`, known once the file exists.

@@ -22,18 +22,18 @@ from infra.objects.retry import Patience
 from infra.run.reader_pod import MountedClaim, ReadError, put, read_first, read_folder, running
 
 SENT_WAIT = "60s"
-"""How long the pod that writes a record may take to start: the job's end waits for it."""
+"""How long the pod that writes a record may take to start, while `make up` waits for it."""
 
 
 class CopyError(RuntimeError):
-    """The run's model is missing on the volume, or the record cannot be written there."""
+    """The run's model cannot be copied from the volume, or its record cannot be written there."""
 
 
 def fetch(volume: MountedClaim, run: str, model: str, target: Path, show: Callable[[str], None]) -> str:
     """Copy the folder of `run`, then its model to `target`, each file in one step. Returns the model's SHA-256.
 
-    A hand-written trainer may write only to the volume's top: without a folder of the run, the model is copied from
-    there. If the image has no tar, only the model is copied. Raises CopyError, CommandError, UnreachableError.
+    If the run's folder has no model, the model at the top of the volume is copied: a user's own trainer may write only
+    to the top. If the image has no tar, only the model is copied. Raises CopyError, CommandError, UnreachableError.
 
     Parameters:
         model: name of the file with the weights.
@@ -55,12 +55,12 @@ def fetch(volume: MountedClaim, run: str, model: str, target: Path, show: Callab
                 with (folder / model).open("rb") as own, replacing(target) as file:
                     shutil.copyfileobj(own, file)
     except ReadError as error:
-        raise CopyError(f"the run left no model on the volume: {error}") from None
+        raise CopyError(f"the run's model cannot be copied from the volume: {error}") from None
     return hashlib.sha256(target.read_bytes()).hexdigest()
 
 
 def send(volume: MountedClaim, run: str, model: str, files: Mapping[str, bytes], *, on_top: bool) -> None:
-    """Write the record of `run` to its folder on the volume, and with `on_top` its model to the volume's top.
+    """Write the record of `run` to its folder on the volume, and with `on_top` copy its model to the volume's top.
 
     Raises CopyError, CommandError, UnreachableError.
 
@@ -105,7 +105,7 @@ def unpack(archive: IO[bytes], folder: Path, last: str) -> set[str]:
 
 
 class CopyProvider(Provider):
-    """Properties: `kubeconfigPath`, `context`, `namespace`, `image`, `claim`, `mountPath`, `model`,
+    """Properties: `kubeconfigPath`, `context`, `namespace`, `image`, `claim`, `mountPath`, `pod`, `model`,
     `run`, `uid`, `target`.
 
     The run's folder is copied, too. Copied files are never deleted.

@@ -5,16 +5,16 @@ update. Until then it would hold its quota. After a change of `operator.api`, th
 same run: both would write into one folder.
 
 A TrainJob that has not ended is suspended and deleted before Pulumi deletes it in the foreground. Trainer 2.3.0
-continues to reconcile a TrainJob that is being deleted: after its JobSet is deleted, it creates another one, whose pods
-start beside the pods of the replacing job. A suspended TrainJob's JobSet is suspended, too, and has no pods. A deletion
-in the foreground may hang: objects that Trainer creates again block it, also a TrainJob's ConfigMaps.
-Source: Reconcile in pkg/controller/trainjob_controller.go, which does not look at the deletion's time,
-createRuntimeSnapshot in pkg/runtime/core and buildStatusServerCaCrtConfigMap in plugins/trainjobstatus.
+continues to reconcile a TrainJob that is being deleted: after the JobSet is deleted, Trainer creates another JobSet,
+whose pods start beside the pods of the replacing job. A suspended TrainJob's JobSet is suspended, too, and has no pods.
+A deletion in the foreground may hang: it waits for each object that Trainer creates again, for example a ConfigMap.
+Sources: Reconcile in pkg/controller/trainjob_controller.go, which does not look at deletionTimestamp;
+createRuntimeSnapshot in pkg/runtime/core; buildStatusServerCaCrtConfigMap in plugins/trainjobstatus.
 
 A deletion only in the background, as with `pulumi.com/deletionPropagationPolicy`, does not suffice: the replacing job
-could start while the old JobSet exists. Both JobSets have the same name, and Trainer would take the old one's end for
-the new job's: Build in pkg/runtime/framework/plugins/jobset/jobset.go creates no second JobSet, and does not check the
-owner.
+could start while the old JobSet exists. Both JobSets have the same name, and Trainer would take the old JobSet's end
+for the new job's end. Source: Build in pkg/runtime/framework/plugins/jobset/jobset.go, which creates no second JobSet,
+and does not check the owner.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from infra.objects.retry import UnreachableError, brief
 from infra.run import job_status
 from infra.run.job_api import JobApi, TrainJobApi, api_of
 
-# No job has this name, or another job has it.
+# The server's answers if no job has this name (404), or if another job has it (409).
 OTHERS = (404, 409)
 GONE_S, PAUSE_S = 120.0, 0.5
-ERRORS = (ApiException, ConfigException, UnreachableError)
 """How long the pods of a deleted job may take to end, and the pause between two checks, in seconds."""
+ERRORS = (ApiException, ConfigException, UnreachableError)
 
 
 class NotEndedError(agreed.ProgramError):
@@ -102,7 +102,7 @@ def end(api: JobApi) -> bool:
     job = api.job()
     if job is None or job_status.condition(job)[0] in job_status.ENDS:
         return False
-    api.has_parts()  # learns which pods are its own
+    api.has_parts()  # remembers the JobSet, to find its pods later
     # With the uid, the server refuses to change another job of the same name.
     wanted = {"metadata": {"uid": api.uid}, "spec": {"suspend": True} if api.kind is TRAINJOB else {}}
     try:

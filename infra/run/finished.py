@@ -1,7 +1,7 @@
 """Jobs that are deleted after they finished, by `runPolicy.ttlSecondsAfterFinished`. ADR 32.
 
-The training-operator deletes a PyTorchJob itself. A TrainJob has no such field, and the JobSet's field does not help:
-Trainer would create the JobSet of a failed TrainJob again. So `make up` deletes the TrainJob.
+The training-operator deletes a PyTorchJob itself. A TrainJob has no such field. The JobSet has one, but Trainer
+would create the deleted JobSet of a failed TrainJob again. So `make up` deletes the TrainJob.
 Source: removeFailedCondition in pkg/controller/trainjob_controller.go of Trainer 2.2.0 and 2.3.0.
 """
 
@@ -38,10 +38,10 @@ def left(stack: Stack, look: Look, held: StackState) -> Mapping[str, Mapping[str
 
 
 def remove(stack: Stack, runs: Iterable[Mapping[str, Any]], show: Callable[[str], None]) -> None:
-    """Delete each TrainJob of `runs` whose time is over. A line says which, or why it stays.
+    """Delete each TrainJob of `runs` whose time is over. A line names each deleted job, or says why it stays.
 
     Parameters:
-        runs: properties, in the state, of the runs of jobs that may be deleted.
+        runs: the runs of jobs that may be deleted, by their properties in the state.
     """
     address, seconds = addresses.of_stack(stack), _seconds(stack)
     for each in runs:
@@ -54,14 +54,14 @@ def remove(stack: Stack, runs: Iterable[Mapping[str, Any]], show: Callable[[str]
             job = api.job()
             if job and _is_due(job, seconds[name]):
                 api.cluster.delete(TRAINJOB, name, namespace, propagation="Background")
-                show(f"{name}: the job finished more than {seconds[name]} s ago: deleted")
+                show(f"{name}: the job finished more than {seconds[name]} s ago, so it was deleted")
         except (ApiException, ConfigException, UnreachableError) as error:
             said = brief(error) if isinstance(error, ApiException) else str(error).splitlines()[0]
             show(f"{name}: the job finished, but cannot be deleted: {said}")
 
 
 def _seconds(stack: Stack) -> dict[str, int]:
-    """Name of each job with the key -> how long it stays after it finished."""
+    """Name of each job with the key -> how many seconds the job stays after it finished."""
     policies = {job.name: job.run_policy for job in stack.jobs}
     found = {name: each.ttl_seconds_after_finished for name, each in policies.items()}
     return {name: seconds for name, seconds in found.items() if seconds is not None}

@@ -23,7 +23,8 @@ from infra.run import job_status
 from storage.manifests import Manifest
 
 JOB_LABEL = "training.kubeflow.org/job-name"
-# The whole answer, with status 200, if the kubelet has deleted a container and its log. It keeps the last container.
+# If the kubelet has deleted a container and its log, this is the whole answer, with status 200. The kubelet keeps only
+# the last container.
 REMOVED = "unable to retrieve container logs for "
 # Without a change, the job is read again after this time, in seconds.
 LOOK_S = 2
@@ -38,12 +39,12 @@ class JobGoneError(RuntimeError):
 
 @dataclass
 class JobApi:
-    """The API calls for one job. Each call waits while the server is away, and raises UnreachableError.
+    """The API calls for one job. A call waits while the server does not answer, and at last raises UnreachableError.
 
     Parameters:
-        uid: of the job. Another job may have its name.
+        uid: the job's uid. Another job may have the same name.
         show: gets each line for the user.
-        kind: of the job.
+        kind: the job's kind.
     """
 
     address: ApiAddress
@@ -61,11 +62,11 @@ class JobApi:
 
     @functools.cached_property
     def cluster(self) -> ClusterApi:
-        """The cluster's API. It does not try again by itself: `patience` does."""
+        """The cluster's API. It does not repeat a failed call: `patience` does."""
         return ClusterApi.at(self.address, urllib3.Retry(0), ANSWER_S)
 
     def ensure_usable(self) -> None:
-        """Raises ConfigException if the kubeconfig or its context is missing, so that no call waits for it."""
+        """Raises ConfigException if the kubeconfig or its context is missing, so that no call waits for them."""
         self.cluster  # noqa: B018 - creates the client
 
     @classmethod
@@ -77,7 +78,7 @@ class JobApi:
         show: Callable[[str], None],
         kind: JobKind = PYTORCHJOB,
     ) -> tuple[Self, dict[str, Any]] | None:
-        """The job that has this name now, and its API; None if the server says that there is none."""
+        """The job that has this name now, and its API; None if the server says that no job has it."""
         api = cls(address, namespace, name, "", show, kind)
         job = api._named()
         if job is None:
@@ -94,7 +95,7 @@ class JobApi:
         show: Callable[[str], None],
         kind: JobKind = PYTORCHJOB,
     ) -> tuple[Self, dict[str, Any]] | None:
-        """As `of_name`, for the newest job that a GitOps engine created from the job `name`: it has its run's name."""
+        """As `of_name`, for the newest job that a GitOps engine created from job `name`: its name is its run's id."""
         api = cls(address, namespace, name, "", show, kind)
         listed = api._ask(lambda: api.cluster.listed(kind, namespace, labels=RUN))
         known = ((each["metadata"], each["metadata"]["labels"][RUN]) for each in listed)
@@ -105,7 +106,7 @@ class JobApi:
         return cls.of_name(address, namespace, newest["name"], show, kind)
 
     def job(self) -> dict[str, Any] | None:
-        """The job; None if the server says that there is none, or another job has its name."""
+        """The job; None if the server says that no job has its name, or that another job has it."""
         job = self._named()
         return job if job and job["metadata"]["uid"] == self.uid else None
 
@@ -151,9 +152,9 @@ class JobApi:
             yield
 
     def observations(self) -> Iterator[dict[str, Any]]:
-        """The job, after each change of it or of other objects that were asked for, and every LOOK_S seconds.
+        """Yields the job after each change of the job or of objects read by this API, and every LOOK_S seconds.
 
-        If the job is deleted as soon as it ended, its last version. Raises JobGoneError.
+        If the job was deleted after its end, yields its last version. Raises JobGoneError if it was deleted before.
         """
         selection = self._selection(self.kind, _name)
         while True:
@@ -192,10 +193,10 @@ class JobApi:
     def last_lines(
         self, pod: str, container: str, previous: bool = False, lines: int = LAST_LINES
     ) -> list[str]:
-        """The end of a container's log; empty if pod or log no longer exist, or cannot be reached for long.
+        """The last lines of a container's log; empty if pod or log no longer exist, or the node does not answer.
 
         Parameters:
-            previous: read the log of the previous start, if the node still has it.
+            previous: read the log of the previous start; if the node no longer has it, the log of the last start.
         """
         starts = (True, False) if previous else (False,)
         return next(filter(None, (self._read_log(pod, container, each, lines) for each in starts)), [])
@@ -216,7 +217,7 @@ class JobApi:
         return [last_state(line) for line in text.removesuffix("\n").split("\n")]
 
     def timed_log(self, pod: str, container: str, previous: bool, lines: int, limit_s: float) -> str:
-        """The end of a container's log, each line after its time; empty if the node has deleted it.
+        """The end of a container's log, with a time before each line; empty if the node has deleted the log.
 
         Raises ApiException, and UnreachableError if neither server nor node answered for `limit_s` seconds.
         """
@@ -285,7 +286,7 @@ class TrainJobApi(JobApi):
         return self._pods_of(self.jobset, latest)
 
     def has_parts(self) -> bool:
-        """Whether its JobSet exists, or a pod of its last JobSet."""
+        """Whether the job's JobSet exists, or a pod of the last JobSet that this API has found."""
         found = self._jobset()
         self.jobset = found or self.jobset
         return bool(found or self._pods_of(self.jobset, latest=True))

@@ -12,12 +12,12 @@ from infra.objects.job_kinds import PYTORCHJOB
 
 SUCCEEDED, FAILED = ENDS = agreed.SUCCEEDED, agreed.FAILED
 SUSPENDED = agreed.SUSPENDED
-# The same condition of a TrainJob.
+# A TrainJob's condition that means SUCCEEDED.
 COMPLETE = "Complete"
 # A job in one of these conditions gets no more pods.
 ENDED = {*ENDS, SUSPENDED}
 UNMOUNTED = ("FailedMount", "FailedAttachVolume", "FailedMapVolume")
-"""Reasons of the kubelet's events. The kubelet tries again, with pauses of up to two minutes."""
+"""Reasons of the kubelet's events about failed mounts. The kubelet tries again, after at most two minutes."""
 GIVEN_UP_S: dict[str, float] = {
     # A container that waits for one of these reasons never starts by itself.
     **dict.fromkeys(
@@ -31,17 +31,20 @@ GIVEN_UP_S: dict[str, float] = {
     # The kubelet tries at least twice more.
     **dict.fromkeys(UNMOUNTED, 300),
 }
-"""Reason of a pod, a container or an event -> for how long, in seconds, we wait for the job with it.
+"""Reason of a pod, a container or an event -> for how many seconds we wait while the reason lasts.
 
-With any other reason, which is shown unchanged, we wait as long as something changes.
+With any other reason, we wait as long as something changes. Every reason is shown unchanged.
 """
-# Messages of the kernel for a program for another processor, and of containerd for an image without this processor's.
+# The kernel says the first about a program for another processor; containerd says the second about an image that does
+# not support this processor.
 OTHER_PROCESSOR = ("exec format error", "no match for platform")
 WRONG_ARCHITECTURE = "WrongArchitecture"
-# Messages of mount if the node cannot mount this kind: it lacks the program, or its kernel lacks the support.
+# Messages of mount if the node cannot mount this kind of volume: the node lacks a program, or its kernel lacks support.
 NO_CLIENT = ("/sbin/mount.<type> helper", "unknown filesystem type", "No such device")
-CLIENT = "the node has no client for such volumes; for NFS that is mount.nfs (Debian: nfs-common) and a kernel with NFS"
-# A message of the kubelet between others, without a reason.
+CLIENT = (
+    "the node has no client for such volumes; NFS needs mount.nfs (Debian: nfs-common) and a kernel with NFS"
+)
+# The kubelet also sends this message, which names no cause.
 UNSAID = "Unable to attach or mount volumes"
 NOT_YET = ("ContainerCreating", "PodInitializing")
 BACK_OFF = "CrashLoopBackOff"
@@ -57,13 +60,13 @@ EVICTED = "Evicted"
 FULL_VOLUME = re.compile(
     r'EmptyDir volume "(?P<name>[^"]+)" exceeds the limit "(?P<number>\d+)(?P<unit>\w*)"'
 )
-# Source: containerEphemeralStorageMessageFmt and podEphemeralStorageMessageFmt there.
+# Source: containerEphemeralStorageMessageFmt and podEphemeralStorageMessageFmt in the same file.
 FULL_STORAGE = re.compile(
     r"(?:Container (?:pytorch|node) exceeded its local ephemeral storage limit|exceeds the total limit of containers)"
     r' "?(?P<number>\d+)(?P<unit>\w*)'
 )
 MORE_ROOM = 5
-"""The fix for a full volume or storage: its limit times this number."""
+"""The fix for a full volume or full storage is its limit times this number."""
 # Source: NewInvalid in pkg/api/errors/errors.go of k8s.io/apimachinery 0.34.
 INVALID = re.compile(r'Pod "[^"]*" is invalid: ')
 
@@ -73,7 +76,7 @@ class Trouble:
     """Why a pod does not run, or does not exist.
 
     Parameters:
-        about: `pod <name>`, or `job <name>` if no pod could be created.
+        about: `pod <name>`, `job <name>` if no pod could be created, or `queue <name>`.
         reason, message: from Kubernetes.
         hopeless: whether waiting is useless.
     """
@@ -85,7 +88,7 @@ class Trouble:
 
     @property
     def limit_s(self) -> float | None:
-        """For how long, in seconds, we wait for the job with it; None: as long as something changes."""
+        """For how many seconds we wait while the trouble lasts; None: as long as something changes."""
         return 0 if self.hopeless else GIVEN_UP_S.get(self.reason)
 
     def __str__(self) -> str:
@@ -95,7 +98,7 @@ class Trouble:
 def condition(job: dict[str, Any]) -> tuple[str, str]:
     """Type and message of the current condition. The operator adds conditions in the order of time.
 
-    A running TrainJob has none; its Jobs say whether pods exist.
+    A running TrainJob has no condition; its Jobs say whether pods are active.
     """
     status, held = job.get("status", {}), agreed.conditions(job)
     for name, words in ((SUCCEEDED, (SUCCEEDED, COMPLETE)), (FAILED, (FAILED,))):
@@ -129,7 +132,7 @@ def troubles(pods: Iterable[dict[str, Any]]) -> list[Trouble]:
 
 
 def pod_end(pod: Mapping[str, Any]) -> Trouble | None:
-    """Why a pod as a whole failed, in the words of its kubelet or a controller; None if a container failed."""
+    """Why a pod failed as a whole, as its kubelet or a controller says; None if a container failed, or nothing."""
     status = pod.get("status", {})
     if status.get("phase") != FAILED or not status.get("reason"):
         return None
@@ -142,9 +145,10 @@ def eviction(pod: str, events: Iterable[Mapping[str, Any]]) -> Trouble | None:
 
 
 def counted(evicted: Trouble, number: int, job: Mapping[str, Any]) -> Trouble:
-    """The last of `number` evictions. They count as restarts: hopeless if `job` allows no more restarts.
+    """`evicted`, the last of `number` evictions; hopeless if `job` allows no more restarts.
 
-    The operator counts only restarts of containers: it would replace evicted pods until the job's deadline.
+    Here, an eviction counts as a restart. The operator counts only restarts of containers, so it would replace evicted
+    pods until the job's deadline.
     """
     limit = job["spec"].get("runPolicy", {}).get("backoffLimit")
     hopeless = limit is not None and number >= max(limit, 1)
@@ -161,15 +165,15 @@ def _pod_failure(pod: str, said: Mapping[str, Any]) -> Trouble:
         volume = f"{{name: {full['name']}, emptyDir: {{sizeLimit: {room}}}}}"
         message += f" Give {where} more room: `job: {{pod: {{spec: {{volumes: [{volume}]}}}}}}`"
     elif full:
-        message += f" Give a replica more: `job: {{resources: {{ephemeral-storage: {room}}}}}`"
+        message += f" Give a replica more storage: `job: {{resources: {{ephemeral-storage: {room}}}}}`"
     return Trouble(f"pod {pod}", said["reason"], message)
 
 
 def stranded(job: Mapping[str, Any], pods: Iterable[Mapping[str, Any]]) -> list[Trouble]:
     """Replicas that wait for a replica that has succeeded already, so that the PyTorchJob never ends.
 
-    A job ends with its master; without a master, with all workers. Elastic workers run without the others. All pods of
-    a TrainJob restart together.
+    A job ends when its master ends; without a master, when all workers have ended. Elastic workers do not wait for
+    ended workers. All pods of a TrainJob restart together.
     """
     spec = job["spec"]
     if "pytorchReplicaSpecs" not in spec or spec.get("elasticPolicy"):
@@ -213,7 +217,7 @@ def last_end(status: Mapping[str, Any]) -> object:
 
 
 def pod_state(pod: dict[str, Any]) -> str:
-    """In a few words: phase, why it failed or why a container waits, and how often containers restarted."""
+    """A pod's state in a few words: phase, why it failed or a container waits, and how often containers restarted."""
     status = pod.get("status", {})
     phase = "Terminating" if pod["metadata"].get("deletionTimestamp") else status.get("phase") or "Unknown"
     reasons = [((each.get("state") or {}).get("waiting") or {}).get("reason") for each in containers(status)]
@@ -241,12 +245,12 @@ def _container_troubles(pod: str, container: dict[str, Any], has_failed: bool) -
     if times := int(container.get("restartCount", 0)):
         text = f"container {container['name']} restarted {times} times: {ended}"
         return [Trouble(about, reason or "Restarted", text)]
-    # With a TrainJob, and with the policy ExitCode, another pod replaces a failed pod.
+    # With a TrainJob, and with the restart policy ExitCode, a new pod replaces a failed pod.
     return [Trouble(about, FAILED, f"container {container['name']}: {ended}")] if has_failed else []
 
 
 def _end(container: dict[str, Any]) -> dict[str, Any]:
-    """How the container ended, now or before its last start; empty if it has not."""
+    """How the container ended, now or before its last start; empty if it has never ended."""
     for key in ("state", "lastState"):
         if end := (container.get(key) or {}).get("terminated"):
             return dict(end)
@@ -277,7 +281,7 @@ def wanted_pods(job: dict[str, Any]) -> int:
 
 
 def failed_containers(pods: Iterable[dict[str, Any]]) -> list[tuple[str, str, bool]]:
-    """Pod and container of each failure, and whether its log is the log of the `previous` start.
+    """Pod and container of each failure, the first one first, and whether a later start exists (`previous`).
 
     The first failure is the cause: the other replicas fail because of it.
     """
@@ -309,7 +313,7 @@ def waits_on_node(pod: dict[str, Any]) -> bool:
 
 
 def start_troubles(pod: dict[str, Any], events: Iterable[dict[str, Any]]) -> list[Trouble]:
-    """Why a pod on a node lacks its volumes, network or devices while its containers wait: one trouble, or none.
+    """Why a pod on a node cannot get its volumes, network or devices: one trouble, or none.
 
     Parameters:
         events: events of type Warning about the pod.

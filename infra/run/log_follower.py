@@ -22,11 +22,11 @@ from infra.run.metrics import is_progress
 
 TIMED = re.compile(r"(?:(\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d)) )?(.*)", re.DOTALL)
 SHOW_EVERY_S = 5.0
-# A progress bar is one line, which is shown when it is finished. A slow one is also shown at this interval, in seconds.
+# A progress bar is one line, which is shown when it is finished. A slow bar is also shown at this interval, in seconds.
 UNFINISHED_EVERY_S = 60.0
-# How long the end of the log may come after the end of the job.
+# How many seconds after the end of the job the end of its log may arrive.
 LAG_S = 2
-# How many lines of a log are searched for the exception of torchrun's report.
+# How many lines of a log are searched for the exception that torchrun's report is about.
 KEPT_LINES = 400
 ROOT_CAUSE, FOOTER_LINES = "Root Cause (first observed failure):", 8
 FAILED_RANK = re.compile(r"rank +: (?P<rank>\d+) \(local_rank: (?P<local>\d+)\)")
@@ -41,7 +41,7 @@ class LogLine:
 
     Parameters:
         at: when the line began, in RFC 3339; empty for the kubelet's own messages.
-        text: the text after all carriage returns.
+        text: what a terminal shows of the line, which may have carriage returns.
     """
 
     at: str
@@ -77,11 +77,13 @@ def _line(text: bytes, is_whole: bool = True) -> LogLine:
 
 
 def failure_lines(lines: Sequence[str]) -> list[str]:
-    """The last LAST_LINES of `lines`; after a report of torchrun, its root cause below the exception of that rank.
+    """The last LAST_LINES of `lines`.
+
+    If they have a report of torchrun: the exception of the rank that failed first, and then the report's root cause.
 
     Sources: format_msg of ChildFailedError in torch/distributed/elastic/multiprocessing/errors, _poll of
     SubprocessContext in multiprocessing/api.py beside it, and _distributed_excepthook of torch 2.6, which puts [rank1]:
-    before each line; torchrun's --tee puts [default1]: there.
+    before each line; torchrun's --tee puts [default1]: before each line.
     """
     root = max((place for place, line in enumerate(lines) if line.strip() == ROOT_CAUSE), default=None)
     found = FAILED_RANK.search("\n".join(lines[root:])) if root is not None else None
@@ -89,7 +91,7 @@ def failure_lines(lines: Sequence[str]) -> list[str]:
         return [*lines[-LAST_LINES:]]
     footer, before = lines[root : root + FOOTER_LINES], lines[:root]
     ends = [place for place, line in enumerate(before) if RANK_FAILED in line]
-    if ends:  # torchrun's addition is below, and the end of its earlier try is above
+    if ends:  # the exception is between the end of an earlier try and torchrun's own lines
         before = before[(ends[-2] + 1 if len(ends) > 1 else 0) : ends[-1]]
     exception = _exception(before, found["rank"], found["local"]) or before
     return [*exception[-(LAST_LINES - len(footer)) :], *footer]
@@ -115,15 +117,15 @@ class LogFollower:
     """Shows rank 0's log while it is written, lines about steps at most every SHOW_EVERY_S seconds.
 
     Parameters:
-        rank0: name of rank 0's pod; if it ends in -, the beginning of the name: each start has another suffix.
-        epochs: of the whole run; None while unknown.
+        rank0: the name of rank 0's pod; if it ends in `-`, the beginning of the name: each start has another suffix.
+        epochs: returns the number of epochs of the whole run; None while it is unknown.
         told: gets each whole line.
 
     Attributes:
         pod: the name of the latest pod of rank 0.
-        latest: the last followed lines. After the pod's deletion nothing else of the log remains.
-        last: the last whole line since the container's last start.
-        seen: how often the log has grown since then.
+        latest: the last followed lines. After the pod is deleted, nothing else of the log remains.
+        last: the last whole line with a time since the container's last start.
+        seen: how often the log has grown since the container's last start.
     """
 
     def __init__(
@@ -134,7 +136,7 @@ class LogFollower:
         told: Callable[[LogLine], None] = lambda _: None,
     ) -> None:
         self.api, self.rank0, self.pod, self.epochs, self.told = api, rank0, rank0, epochs, told
-        # Set if progress is drawn. The first line of an epoch is shown then.
+        # Set if progress is drawn. In this case, the first line of each epoch is shown.
         self.drawn_every = os.environ.get(agreed.DRAWN_EVERY_S)
         self.last_step = ("", float("-inf"))
         self.unfinished_since: float | None = None
@@ -154,7 +156,7 @@ class LogFollower:
             self.pod = latest["metadata"]["name"] if latest else self.pod
 
     def ensure_started(self, pods: list[dict[str, Any]]) -> None:
-        """Follow each start of the container. If the log or the connection ends earlier, continue from there."""
+        """Follow the log of each start of the container. If the log breaks off earlier, continue it."""
         for pod in pods:
             if pod["metadata"]["name"] != self.pod or pod.get("status", {}).get("phase") != "Running":
                 continue

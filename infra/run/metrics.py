@@ -1,4 +1,4 @@
-"""Reads a run's result from rank 0's output, or from the file beside its model."""
+"""Reads accuracy and loss of a run from rank 0's output, or from metrics.jsonl or printed.jsonl in its folder."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 NUMBER = r"([+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)"
 EPOCH = re.compile(rf"^(accuracy|loss)={NUMBER}$")
-# The last line. A run that resumes at its end prints only this line.
+# The trainer's last line. A run that resumes after its last epoch prints only this line.
 CLOSING = re.compile(rf"\{{metricName: (accuracy|loss), metricValue: {NUMBER}\}}")
 PROGRESS = re.compile(r"^Train Epoch: \d+ ")
 NAMED = re.compile(rf"(?<![\w.-])([A-Za-z_][\w.-]*)={NUMBER}(?=[\s,;|)\]}}]|$)")
@@ -38,7 +38,7 @@ def journal_metrics(text: str) -> dict[str, float]:
 
 
 def named(line: str) -> dict[str, float]:
-    """Each `name=number` of `line`, with its `epoch` and `step`; empty if it has no other number."""
+    """Each `name=number` of `line`, with its `epoch` and `step`; empty if the line has no other number."""
     found = {
         name: float(value) for name, value in NAMED.findall(line) if name.lower() not in ("epoch", "step")
     }
@@ -57,5 +57,5 @@ def printed_metrics(text: str) -> dict[str, float]:
 
 
 def is_progress(line: str) -> bool:
-    """Whether a line is about a step. There are many of them, unlike lines about an epoch."""
+    """Whether `line` is about a step. A log has many such lines, and few lines about epochs."""
     return PROGRESS.match(line) is not None

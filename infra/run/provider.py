@@ -1,4 +1,4 @@
-"""The dynamic resource that stands for a finished run."""
+"""The dynamic resource that stands for a run. Its creation waits for the end of the run."""
 
 from __future__ import annotations
 
@@ -31,11 +31,12 @@ RESULTS = ("jobStatus", "accuracy", "loss")
 class RunProvider(Provider):
     """Properties: `kubeconfigPath`, `context`, `namespace`, `job`, `uid`, `run`, `rank0`, `suspend`.
 
-    Only for some jobs: `kind`, if it is not a PyTorchJob; `queue`, if it waits for Kueue; `ttlSecondsAfterFinished`, if
-    it is deleted after it finished; `ended`, the outputs of the run of a deleted job; `model`, if the run leaves one.
+    Only for some jobs: `kind`, if the job is not a PyTorchJob; `queue`, if the job waits for Kueue;
+    `ttlSecondsAfterFinished`, if the job is deleted after it finished; `ended`, the outputs of a deleted job's run;
+    `model`, if the run leaves a model.
 
     Where the run's files are: `models`, a folder of this machine; or `copies`, this machine's folder for files from a
-    remote volume, with `image`, `claim`, `mountPath` and `user` if the run leaves a model.
+    remote volume, with `image`, `claim`, `mountPath`, `pod` and `user` if the run leaves a model.
     """
 
     replaced_by = ("namespace", "job", "uid", "run")
@@ -67,12 +68,13 @@ class RunProvider(Provider):
         return CreateResult(props["run"], plain_props(props) | {"jobStatus": ended} | result)
 
     def read(self, id_: str, props: Props) -> ReadResult:
-        """A run no longer exists if the server says that its job does not, or if the whole cluster provably does not.
+        """The run is missing if its job is missing or has another condition now, or if the whole cluster is gone.
 
-        A succeeded run whose job was to be deleted stays without the job.
+        A succeeded run with `ttlSecondsAfterFinished` stays after its job was deleted. A cluster is gone only if
+        `make up` has proved it.
 
-        If the kubeconfig was moved, or its context renamed, the cluster cannot be asked: the next update writes the new
-        address. Raises UnreachableError; the state stays unchanged then.
+        If the kubeconfig was moved, or its context renamed, the cluster cannot be asked: the run stays, and the next
+        update writes the new address. Raises UnreachableError; in this case, the state stays unchanged.
         """
         api = _job(props)
         if os.environ.get(agreed.DELETE_UNREACHABLE, "").lower() in ("1", "true"):
@@ -97,7 +99,7 @@ class RunProvider(Provider):
 def _send(record: Record, props: Props) -> None:
     """Write the record of an ended job to a remote volume; a line says if that fails.
 
-    A job without a model needs no right to create pods.
+    Only for a job with a model: other jobs need no right to create pods.
     """
     if not record.sends or not record.has_ended or not record.adds:
         return
@@ -115,12 +117,12 @@ def _send(record: Record, props: Props) -> None:
     except (CopyError, CommandError, UnreachableError) as error:
         reason = str(error).strip().splitlines()[-1]
         show(
-            f"{props['job']}: its record is only in {record_folder(props)}: the volume cannot be written: {reason}"
+            f"{props['job']}: the run's record is only in {record_folder(props)}, not on the volume: {reason}"
         )
 
 
 def _tell(props: Props) -> None:
-    """Tell `make up` which job had failed before."""
+    """Tell `make up` that this job had failed before the update began."""
     if file := os.environ.get(agreed.FAILED_JOBS):
         job = {"namespace": props["namespace"], "name": props["job"], "uid": props["uid"]}
         job["kind"] = _kind(props).resource

@@ -1,4 +1,4 @@
-"""A pod that reads a volume of another machine, or writes into a run's folder there, by kubectl."""
+"""A pod that reads a remote volume, or writes into a run's folder on it. kubectl starts programs in the pod."""
 
 from __future__ import annotations
 
@@ -23,13 +23,15 @@ READY_WAIT = "180s"
 DEADLINE_S = 600
 MISSING = 66
 FIRST_THERE = (
-    f'for file; do if [ -e "$file" ]; then exec cat "$file"; fi; done; echo "no $*" >&2; exit {MISSING}'
+    'for file; do if [ -e "$file" ]; then exec cat "$file"; fi; done; '
+    f'echo "none of these files exists: $*" >&2; exit {MISSING}'
 )
-# The folder's files as an archive, with their times. Empty if there is no such folder, or the image has no tar.
+# Prints the folder's files as an archive, with their times; nothing if the folder is missing or the image has no tar.
 ARCHIVE = 'cd "$1" 2>/dev/null && command -v tar >/dev/null || exit 0; exec tar -cf - .'
-# Writes the whole files of an archive into the folder of run $2 on the volume $1, unless run.json there is the user
-# program's own, by the rule of Record.keep. Each file gets the time of the model $3, which says when the run ended.
-# With $4 = top, the model is copied to the top of the volume, unless the model there is as new or newer.
+# Writes the files of an archive, each in one step, into the folder of run $2 on the volume $1. If run.json in this
+# folder belongs to the user's program (see Record.keep), no file is written. Each file gets the time of the model $3,
+# which says when the run ended. With $4 = top, the model is copied to the top of the volume if the model there is
+# missing or older.
 _PUT = """
 umask 002
 mkdir -p "$1/runs/$2"
@@ -42,7 +44,7 @@ case "$(cat run.json 2>/dev/null)" in
         if [ -n "$3" ] && [ -f "$3" ]; then touch -r "$3" .record/*; fi
         mv -f .record/* .
         rmdir .record ;;
-    *) own="$1/runs/$2/run.json is the program's own" ;;
+    *) own="$1/runs/$2/run.json belongs to your program" ;;
 esac
 if [ "$4" = top ] && [ -n "$3" ] && [ -f "$3" ] && { [ ! -e "$1/$3" ] || [ "$3" -nt "$1/$3" ]; }; then
     cp "$3" "$1/.$3.$2"
@@ -64,7 +66,7 @@ AWAY = (
 
 
 class ReadError(RuntimeError):
-    """None of the files is on the volume, or a copy from or to it failed."""
+    """None of the files is on the volume, or the copy failed."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ class MountedClaim:
     """A claim, and how a pod of ours mounts it.
 
     Parameters:
-        image: an image with `sh`, `cat`, `sleep`, and `tar` for whole folders; the nodes have the trainer's already.
+        image: an image with `sh`, `cat`, `sleep`, and `tar` for whole folders; nodes already have the trainer's image.
         claim: the PersistentVolumeClaim, in `namespace`.
         mount_path: where the pod mounts it.
         fields: fields of the pod's spec, to reach the volume's node and to pull the image.
@@ -91,7 +93,7 @@ class MountedClaim:
     def from_props(cls, props: dict[str, Any]) -> MountedClaim:
         """From a dynamic resource's properties."""
         place = (props["namespace"], props["image"], props["claim"], props["mountPath"])
-        # An older state, from before `pod`, has only `tolerations`.
+        # The state of an older release has no `pod`, but `tolerations`.
         fields = props.get("pod") or {"tolerations": props.get("tolerations") or []}
         return cls(ApiAddress.from_props(props), *place, fields, int(props.get("user") or 1000))
 

@@ -30,10 +30,10 @@ from infra.run.replica_logs import LOG_LINES, ReplicaLogs
 from infra.run.timeline import Timeline
 
 MOST_PRINTED = 20_000
-"""How many lines printed.jsonl may have. Of more, every second line is dropped."""
+"""How many lines printed.jsonl may have. If there are more, every second line is dropped."""
 KEEP_EVERY_S = 10.0
 DELETED = "Deleted"
-"""The outcome of a job that is deleted or replaced before it ended."""
+"""The outcome of a job that was deleted or replaced before its end."""
 SENT = "sent"
 """Key of run.json: whether we have tried to write the record to a remote volume."""
 NO_CHOICE = ("TRAINER_RUN",)
@@ -42,17 +42,17 @@ INJECTED = ("PET_", "JOB_COMPLETION_INDEX", "KUBEFLOW_TRAINER_SERVER_")
 
 
 class Record:
-    """The record of one run, by one wait for its job.
+    """The record of one run, as one wait for the job writes it.
 
     Parameters:
-        folder: of the run, on this machine; None writes nothing.
-        model: the run's model file; None if it has none, or it is unknown.
+        folder: the run's folder on this machine; None writes nothing.
+        model: the run's model file; None if the run has none, or the file is unknown.
         sends: whether the caller sends the record to a remote volume. Then a complete record that was not sent is read
-            and completed again: another program that follows the job does not send it.
+            and completed again: another program that followed the job has not sent it.
 
     Attributes:
         told: the content of run.json; empty until the job is seen.
-        adds: whether to write more than the timeline: not if the record has this job's end already, nor for a job that
+        adds: whether to write more than the timeline. False if the record already has this job's end, or if the job
             takes the model of an earlier run.
     """
 
@@ -138,7 +138,7 @@ class Record:
         return bool(self.told.get("outcome") == job_status.SUCCEEDED)
 
     def keep(self) -> None:
-        """Write new content into the run's folder. A line says if that fails: the training continues."""
+        """Write new content into the run's folder. If that fails, a line says so, and the training continues."""
         if self.folder is None or not self.told:
             return
         with self._told("its record cannot be written"):
@@ -150,7 +150,7 @@ class Record:
             if agreed.RECORD in files and not _is_ours(self.folder / agreed.RECORD):
                 self._say(f"its record is not written: {self.folder / agreed.RECORD} belongs to your program")
                 return
-            # Never newer than the run's own files: their time says when the run ended.
+            # The record's files are never newer than the run's own files, whose time says when the run ended.
             own = [each for each in self.folder.iterdir() if not agreed.is_of_record(each.name)]
             latest = max((each.stat().st_mtime for each in own), default=None)
             for name, content in files.items():
@@ -267,10 +267,10 @@ def has_end(told: Mapping[str, Any], uid: str) -> bool:
 
 
 def configuration(job: Mapping[str, Any], pods: Iterable[Mapping[str, Any]], kind: JobKind) -> dict[str, Any]:
-    """Program and number of the replicas; empty if neither job nor pods say it.
+    """Program, variables and number of processes of the replicas; empty if neither job nor pods say it.
 
     A TrainJob without its pods says neither image nor environment. A variable from a Secret is written as the name of
-    that Secret: its value is never read.
+    the Secret: the variable's value is never read.
     """
     spec = job["spec"]
     templates = [each.get("template") or {} for each in (spec.get("pytorchReplicaSpecs") or {}).values()]
@@ -324,7 +324,7 @@ def leader(job: Mapping[str, Any], name: str, kind: JobKind) -> str:
 
 
 def place(folder: Path, model: str) -> None:
-    """Copy the model of the run in `folder` to the top of its volume, unless the model there is as new or newer.
+    """Copy the model of the run in `folder` to the top of its volume, if the model there is missing or older.
 
     Our trainer does this itself. Raises OSError.
     """
@@ -340,7 +340,7 @@ def _is_ours(file: Path) -> bool:
 
 
 def _ensure_folder(folder: Path) -> None:
-    """Create the folder of a run, and runs/. Pods get the same right to write as in the volume's own folder."""
+    """Create the folder of a run, and runs/. Pods may write there as in the volume's own folder."""
     volume = folder.parent.parent
     volume.mkdir(parents=True, exist_ok=True)
     known = volume.stat()

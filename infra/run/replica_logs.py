@@ -24,7 +24,7 @@ HEAD = "== "
 """Begins each line of ours. A container's own lines begin with a time."""
 CUT = f"{HEAD}earlier lines are not kept ==\n"
 MOST_SILENT = 3
-"""After so many nodes that do not answer, no further log is read: each may take a minute."""
+"""After this many nodes that do not answer, no further log is read: each call may take a minute."""
 GENERATED = re.compile(r"-[a-z0-9]{5}$")
 """The suffix that JobSet adds to the name of each start's pod."""
 
@@ -106,7 +106,7 @@ class ReplicaLogs:
             yield _Start(self.api.kind.container, 0, False, None, str(whole))
 
     def _keep(self, pod: Mapping[str, Any], start: _Start, is_last: bool) -> bool:
-        """Whether this start need not be read again."""
+        """Read and keep the log of one start. Returns False if it has to be read again later."""
         metadata = pod["metadata"]
         name, node = metadata["name"], (pod.get("spec") or {}).get("nodeName", "")
         text, is_away = "", self._is_away(node)
@@ -130,7 +130,7 @@ class ReplicaLogs:
         created = metadata.get("creationTimestamp") or metadata.get("uid")
         head = f"{HEAD}pod {name} of {created}, container {start.container}, start {start.number + 1} =="
         body = "".join(f"{line.at} {line.text}\n" for line in lines)
-        last = f"{HEAD}{start.end or 'it was running when this was read'} ==\n"
+        last = f"{HEAD}{start.end or 'it was running when this log was read'} ==\n"
         kept = self.starts.setdefault(self.replica(name), {})
         if body or head not in kept:
             kept[head] = body + last

@@ -70,7 +70,9 @@ def _kept(props: Props, show: Callable[[str], None]) -> str:
             with running(MountedClaim.from_props(props), patience) as inside:
                 read_first(inside, files, file, patience)
         except (ReadError, CommandError, UnreachableError) as error:
-            show(f"{props['job']}: no metrics in the log or on the volume: {error}")
+            show(
+                f"{props['job']}: its log has no metrics, and no metrics can be read from the volume: {error}"
+            )
             return ""
         file.seek(0)
         return file.read().decode(errors="replace")

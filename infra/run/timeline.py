@@ -14,7 +14,10 @@ Entry = tuple[str, str, str]
 
 
 class Timeline:
-    """Entries from each version of the objects: pods are deleted, and a container keeps only its last end."""
+    """Collects entries from each version of the objects.
+
+    Pods are deleted, and the status of a container has only its last end.
+    """
 
     def __init__(self) -> None:
         self.found: set[Entry] = set()
@@ -23,7 +26,7 @@ class Timeline:
         """Add the state of `job` and `pods`."""
         name = f"job {job['metadata'].get('name', '')}".strip()
         for condition in (job.get("status") or {}).get("conditions") or []:
-            # A condition that no longer holds keeps the time of its begin: the operator does not say when it ended.
+            # A condition that no longer holds is left out: it still has the time of its begin, and no time of its end.
             if condition.get("status") == "True":
                 self._add(condition.get("lastTransitionTime"), name, condition.get("type"))
         self._progress(name, (job.get("status") or {}).get("trainerStatus") or {})
@@ -31,7 +34,7 @@ class Timeline:
             self._pod(pod)
 
     def entries(self) -> list[Entry]:
-        """All of them, in the order of time."""
+        """All entries, in the order of time."""
         return sorted(self.found)
 
     def add(self, text: str) -> None:

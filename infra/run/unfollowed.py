@@ -29,7 +29,7 @@ Job = Mapping[str, str]
 def keep(stack: Stack, jobs: Iterable[Job], show: Callable[[str], None]) -> None:
     """Complete each record of `jobs` without an end, as far as the cluster still has the data.
 
-    A sentence says which data are missing. If every record has its end, the cluster is not asked.
+    A line names each job whose logs cannot be saved. If every record has its end, the cluster is not asked.
 
     Parameters:
         jobs: the stack's jobs, from infra.objects.stack_state.

@@ -24,14 +24,14 @@ from infra.run.record import DELETED, Record
 NO_PROGRESS_S = 1800
 RUNBOOK = "docs/runbooks/stuck-job.md"
 NOT_FOUND = 404
-# The messages of os.environ, and of _env_error in torch/distributed/rendezvous.py.
+# The errors of os.environ, and of _env_error in torch/distributed/rendezvous.py, about a missing variable.
 NO_TORCHRUN = re.compile(
     r"KeyError: '((?:(?:LOCAL|GROUP)_)?(?:RANK|WORLD_SIZE)|MASTER_(?:ADDR|PORT))'"
     r"|environment variable (\w+) expected, but not set"
 )
 TORCHRUN = "docs/own-project.md#a-script-for-torchrun"
 RAN_BEFORE = (job_status.PEER_ENDED, job_status.EVICTED)
-"""Reasons of pods whose replicas have a log."""
+"""Reasons of pods whose replicas have run before, and so have a log."""
 MOST_READ = 3
 """How many failed containers' logs are read: each takes 10 s if its node is away."""
 
@@ -41,7 +41,7 @@ class RunFailedError(RuntimeError):
 
 
 class FailedBeforeError(RunFailedError):
-    """The job had failed before this wait began."""
+    """The job had already failed when this wait began."""
 
 
 class NoProgressError(RunFailedError):
@@ -49,19 +49,19 @@ class NoProgressError(RunFailedError):
 
 
 class Waiting:
-    """One wait: the last state, and when it began.
+    """One wait for a job: the last state that was seen, and since when it has not changed.
 
     Parameters:
-        rank0: the pod whose log shows the progress; ends in - if Kubernetes adds a suffix to the name.
-        epochs: of the whole run; None while unknown.
+        rank0: the name of the pod whose log shows the progress; it ends in `-` if Kubernetes adds a suffix.
+        epochs: returns the number of epochs of the whole run; None while it is unknown.
         suspended: whether the stack file asks for a suspended job.
-        queue: the Kueue queue in which the job waits suspended, without a time limit; empty if it has none.
-        record: of the job's run; None writes nothing.
+        queue: the Kueue queue in which the job waits suspended, without a time limit; empty if the job has no queue.
+        record: the record of the job's run; None writes nothing.
 
     Attributes:
         names: uid -> name of each pod seen, also of deleted pods.
         evicted: uid of a pod -> its eviction, in the order in which we saw them.
-        pods: their last state.
+        pods: the last state of the job's pods.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Waiting:
     def until_end(self) -> str:
         """Wait for the end of the job. Returns the condition that ended it, Succeeded or Suspended.
 
-        Raises RunFailedError within seconds of a failure, FailedBeforeError if it had failed before,
+        Raises RunFailedError within seconds of a failure, FailedBeforeError if it had failed before the wait,
         NoProgressError, JobGoneError, UnreachableError.
         """
         outcome = ""
@@ -163,7 +163,7 @@ class Waiting:
         return bool(self.queue) and job_status.condition(job)[0] == job_status.SUSPENDED
 
     def _wrong_architecture(self, pods: list[dict[str, Any]]) -> list[Trouble]:
-        """Look in the log of the failed container. It is read after each failure until there is a log."""
+        """Search the failed container's log for this cause. It is read after each failure until it has lines."""
         end = next(iter(job_status.failed_containers(pods)), None)
         if end is None or (end, job_status.restarts(pods)) == self.end_read:
             return []
@@ -229,7 +229,7 @@ class Waiting:
     def _failure(self, message: str, pods: list[dict[str, Any]], found: list[Trouble]) -> str:
         """The operator's message, the troubles, the failed container's last lines, and how to try again.
 
-        The operator deletes the pods of a failed job. Then the followed lines of rank 0 are shown.
+        If the operator has deleted the failed job's pods, the followed lines of rank 0 are shown instead.
         """
         troubles = [f"  {each}" for each in found]
         lines = self._last_lines(pods)
@@ -243,7 +243,9 @@ class Waiting:
                 return _titled(pod, container, lines)
         if self.follower.latest:
             return _titled(*rank0[:2], self.follower.latest)
-        return ["  its log is lost: its pods were deleted, and nobody followed the job while they ran"]
+        return [
+            "  no log can be read now, and none was read while the pods ran: the log of a deleted pod is lost"
+        ]
 
     @property
     def _title(self) -> str:
@@ -253,8 +255,8 @@ class Waiting:
     def _again(self) -> str:
         delete = f"kubectl -n {self.api.namespace} delete {self.api.kind.kind.lower()} {self.api.name}"
         return (
-            "  fix: correct the cause, then `make up`: it replaces a changed job and a failed job. "
-            f"To restart an unchanged job that has not failed, first {delete}"
+            "  fix: correct the cause, then run `make up`, which replaces a changed job and a failed job. "
+            f"To restart an unchanged job that has not failed, first run `{delete}`"
         )
 
 

@@ -1,1 +1,1 @@
-"""The live view of `make up`: events in, a few lines at the foot of the terminal out."""
+"""The live view of `make up`: it reads events, and draws a few rows at the bottom of the terminal."""

@@ -1,6 +1,6 @@
-"""`python -m infra.screen`: draws the events of standard input, one JSON object a line, on standard error's terminal.
+"""`python -m infra.screen`: reads events from standard input, one JSON object a line, and draws them on standard error.
 
-It ends with its input. It has its own session: Ctrl-C is for the program that writes the events.
+It ends when its input ends. It has its own session, so Ctrl-C reaches only the program that writes the events.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from infra.screen.view import Event, View
 
 REDRAW_S = 0.25
 HIDE, SHOW = "\x1b[?25l", "\x1b[?25h"
-# A terminal that knows these draws what is between them at once, without the moment in which the rows are erased.
+# A terminal that knows these two sequences draws everything between them at once, so erased rows are never visible.
 BEGIN, DONE = "\x1b[?2026h", "\x1b[?2026l"
 ERASE_ROW = "\x1b[K"
 
 
 class Foot:
-    """Rows at the foot of a terminal, drawn over and over; lines for good go above them.
+    """Rows at the bottom of a terminal that are drawn again and again. Permanent lines are printed above them.
 
-    Draws on `stream`. Between two calls the cursor stands at the beginning of the row below the last one.
+    It draws on `stream`. Between two calls, the cursor is at the beginning of the line below the last row.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -49,7 +49,7 @@ class Foot:
         """Show `lines` permanently, and `rows` below them instead of the earlier rows.
 
         Parameters:
-            width, height: of the terminal now; a narrower terminal has broken the earlier rows into several.
+            width, height: the terminal's size now. A terminal that became narrower has broken long rows into several.
         """
         shown = rows[: max(height - 1, 0)]
         text = "".join(f"{line}\n" for line in [*lines, *(self._styled(row) for row in shown)])
@@ -65,7 +65,8 @@ class Foot:
 
     def _back(self, width: int) -> str:
         up = sum(max(1, -(-length // max(width, 1))) for length in self.drawn)
-        # Row by row: tmux keeps in its history what is erased from the upper left corner to the end of the screen.
+        # Each row is erased alone: tmux would keep all rows in its history if everything from the upper left corner to
+        # the end of the screen was erased at once.
         erased = f"{ERASE_ROW}\n" * up
         return f"\r\x1b[{up}A{erased}\x1b[{up}A" if up else f"\r{ERASE_ROW}"
 
@@ -79,7 +80,7 @@ def draw(source: int, foot: Foot, terminal: int) -> None:
     """Draw until `source`, a file descriptor, ends.
 
     Parameters:
-        terminal: the file descriptor that tells the terminal's size.
+        terminal: a file descriptor of the terminal, which is asked for its size.
     """
     view, rest, open_ = View(), b"", True
     try:

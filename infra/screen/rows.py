@@ -31,14 +31,14 @@ def rows(view: View, now: float, width: int, height: int) -> list[Text]:
 
 
 def _jobs(jobs: Mapping[str, Job], room: int, width: int) -> list[Text]:
-    """The rows of all jobs, if possible at most `room` rows; then the number of the jobs without rows."""
+    """The rows of the jobs, if possible at most `room` rows; the last row counts the jobs without rows."""
     under_way = {name: job for name, job in jobs.items() if not job.has_ended}
     for shown, pods in (
         *((jobs, most) for most in (MOST_PODS, FEW_PODS, 0)),
         *((under_way, most) for most in (FEW_PODS, 0)),
     ):
         found = [row for name, job in shown.items() for row in _job(name, job, pods, width)]
-        found += _more(len(jobs) - len(shown), "that came to an end")
+        found += _more(len(jobs) - len(shown), "that have ended")
         if len(found) <= room:
             return found
     found = []
@@ -111,7 +111,7 @@ def _bar(job: Job, width: int) -> Text:
 
 
 def _drawn(before: str, part: float, after: str, width: int) -> Text:
-    """A bar between texts. A narrow terminal gets a short bar: the numbers say more."""
+    """A bar between two texts. A narrow terminal gets a short bar, because the numbers are more important."""
     bar = min(max(width - 1 - len(before) - len(after), SHORTEST_BAR), BAR)
     full = round(part * bar)
     row = Text(before).append("━" * full, style="green").append("─" * (bar - full), style="dim")
@@ -119,7 +119,7 @@ def _drawn(before: str, part: float, after: str, width: int) -> Text:
 
 
 def _result(job: Job) -> Text:
-    """Loss of the last step during an epoch, and the last epoch's result on the test images."""
+    """The loss of the last step while the job trains, and the result on the test images after the last epoch."""
     row = Text("     ")
     if job.is_training:
         row.append(f"loss {job.step_loss}")

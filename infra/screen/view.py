@@ -1,4 +1,4 @@
-"""The state of the live view, from the events of toolchain and program. It reads no clock: calls pass the time."""
+"""The state of the live view, from events of the toolchain and the Pulumi program. Callers pass the time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NOT_TRAINING = (*ENDED, "Suspended")
 
 @dataclass
 class Running:
-    """A running phase or resource. `usual`: seconds that it took the last time."""
+    """A running phase or resource. `usual`: how many seconds it took the last time."""
 
     name: str
     since: float
@@ -23,13 +23,13 @@ class Running:
 
 @dataclass
 class Job:
-    """One training.
+    """A job in the live view.
 
     Parameters:
         percentage, report: progress from the job's own report, as a number and in words.
-        seen: time and number of the run's images at the last event, for its pace.
-        step_loss: on the training images of the last step.
-        tested: the epoch of accuracy and loss on the test images.
+        seen: when the last event about a step came, and how many images the run had trained on; `pace` needs both.
+        step_loss: the loss on the training images of the last step.
+        tested: the epoch after which `accuracy` and `loss` were measured on the test images.
     """
 
     condition: str = ""
@@ -54,16 +54,22 @@ class Job:
 
     @property
     def is_training(self) -> bool:
-        """Whether its progress is known, and it has not ended. The last lines of its log may come after its end."""
+        """Whether the progress is known, and the job has not ended and is not suspended.
+
+        The last lines of the log may come after the job's end.
+        """
         return bool(self.total) and not self.condition.startswith(NOT_TRAINING)
 
     @property
     def shows_report(self) -> bool:
-        """Whether only its own report says its progress."""
+        """Whether the progress is known only from the job's own report."""
         return bool(self.report) and not self.total and not self.condition.startswith(NOT_TRAINING)
 
     def left_s(self) -> float | None:
-        """Seconds until the end of the run, or of the epoch if their number is unknown; None without a pace."""
+        """Seconds until the end of the run. If the number of epochs is unknown: until the end of this epoch.
+
+        None if the pace or the epoch's size is unknown.
+        """
         if not self.pace or not self.total:
             return None
         whole_epochs = max((self.epochs or self.epoch) - self.epoch, 0)
@@ -123,9 +129,8 @@ class View:
                 self._step(job, event, now)
             case "result":
                 job.tested, job.accuracy, job.loss = event["epoch"], event["accuracy"], event["loss"]
-                job.done = (
-                    job.total
-                )  # the trainer tells a step now and then, and seldom the last one of an epoch
+                # The trainer reports only some steps, seldom the last step of an epoch.
+                job.done = job.total
 
     def _step(self, job: Job, event: Event, now: float) -> None:
         job.epoch, job.done, job.total = event["epoch"], event["done"], event["total"]

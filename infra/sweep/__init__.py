@@ -1,1 +1,1 @@
-"""A search over options of the training: what it asks for, and its study."""
+"""A search over options of the training (`make sweep`): its section of the stack file, and its study in Optuna."""

@@ -27,7 +27,7 @@ DIGITS = 16
 def search_section(stack: Stack) -> SweepConfig:
     """The section `sweep`. Raises ConfigError if the stack has none."""
     if stack.sweep is None:
-        fix = "write `trainstack:sweep: {options: {training.lr: [0.01, 0.1]}}`: docs/sweep.md"
+        fix = "write `trainstack:sweep: {options: {training.lr: [0.01, 0.1]}}`, see docs/sweep.md"
         raise ConfigError(
             paragraph(stack.file, key_of(("sweep",)), "(absent)", "a mapping with options", fix)
         )
@@ -37,18 +37,19 @@ def search_section(stack: Stack) -> SweepConfig:
 def search(stack: Stack) -> dict[str, Any]:
     """The search of `stack`, as JSON data.
 
-    `study` has what infra/sweep/study.py takes of it; `name` is the search's, `job` the beginning of its jobs' names,
-    `namespace` theirs and `resource` their kind for kubectl; `metric` is the objective's key in metrics.jsonl, `folder`
-    that of studies and runs on the volume; `replaced` has what trials have in place of the stack file's values beside
-    the options, by key. Raises ConfigError where the stack has no search, or its volume is not on
-    this machine, and DataError.
+    `name` is the search's name. `job` is the beginning of its jobs' names, `namespace` their namespace, and `resource`
+    their kind for kubectl. `metric` is the key of `objective` in metrics.jsonl. `folder` holds studies and runs on the
+    volume. `replaced` has the keys, beside the options, that each trial sets to another value than the stack file, with
+    the trial's value. `study` is the part for infra/sweep/study.py.
+
+    Raises ConfigError if the stack has no search, or if its volume is not on this machine, and DataError.
     """
     sweep = search_section(stack)
     if not stack.models_are_here:
         kind = f"{stack.cluster.kind.value}, with storage.kind {stack.storage.kind.value}"
-        allowed = "kind with storage.kind hostPath: a search reads and writes on a volume of this machine"
+        allowed = "`kind` with `storage.kind: hostPath`: a search needs a volume on this machine"
         fix = (
-            "search with a stack of this machine, and take its best options over: "
+            "run the search with a stack whose volume is on this machine, then copy the best options to this stack: "
             f"make promote FROM=<that stack> TO={stack.name} MIN_ACCURACY=<0 to 1>"
         )
         raise ConfigError(paragraph(stack.file, key_of(("cluster", "kind")), f"({kind})", allowed, fix))
@@ -66,7 +67,7 @@ def search(stack: Stack) -> dict[str, Any]:
 
 
 def study(stack: Stack) -> dict[str, Any]:
-    """The request for infra/sweep/study.py, without the file and the observations. Raises DataError."""
+    """The request for infra/sweep/study.py, without the keys that change in each exchange. Raises DataError."""
     sweep = search_section(stack)
     return {
         "identity": identity(stack),
@@ -81,7 +82,7 @@ def study(stack: Stack) -> dict[str, Any]:
 
 
 def identity(stack: Stack) -> str:
-    """A hash of all that comparable trials have in common: training, image, data, options, objective.
+    """A hash of everything that comparable trials have in common: training, image, data, options, objective.
 
     A search may continue with more trials, more trials at once, and with or without pruning. Raises DataError.
     """
@@ -106,21 +107,21 @@ def _common(stack: Stack) -> tuple[JobConfig, Dataset | None]:
 
 
 def _epochs(stack: Stack) -> int | str | None:
-    """The epochs of a trial, or the option with their number; None if the trainer decides."""
+    """How many epochs a trial has, or the key of the option that says it; None if the trainer decides."""
     if EPOCHS in search_section(stack).options:
         return EPOCHS
     return epochs(*_common(stack))
 
 
 def ensure_same(stack: Stack, begun: str) -> None:
-    """Raises ConfigError if trials of `stack` cannot be compared with the trials of the running search, and DataError.
+    """Raises DataError, and ConfigError if the trials of `stack` and of the running search cannot be compared.
 
     Parameters:
         begun: the identity of the search at its start.
     """
     if identity(stack) != begun:
         allowed = "the options, objective, training, image and data set with which the running search began"
-        fix = "undo the edit of stack file, image or data; or end the search (Ctrl-C) and change sweep.name"
+        fix = "undo the edit of stack file, image or data; or end the search (Ctrl-C) and change `sweep.name`"
         raise ConfigError(paragraph(stack.file, key_of(("sweep",)), "(another search)", allowed, fix))
 
 

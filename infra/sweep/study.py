@@ -1,8 +1,8 @@
-"""`python -m infra.sweep.study`: one exchange with the study of a search, which Optuna keeps in a file on the volume.
+"""`python -m infra.sweep.study`: one exchange with a search's study, which Optuna keeps in a file on the volume.
 
-Standard input has the observations, standard output the next steps, both as JSON. All lasting data are in the file: the
-work of a killed process counts, and the next process does the rest. It runs in its own environment, with Optuna and
-without the program's packages.
+The process reads a request with observations from standard input, and prints all trials, both as JSON. Everything is
+stored in the file: the finished work of a killed process counts, and the next process does the rest. It runs in a
+virtual environment of its own, with Optuna and without the program's packages.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 from optuna.trial import FrozenTrial, TrialState
 
-# TORN is on a proposal that is no trial: a kill has torn it, or a trial with its values runs.
+# TORN marks a proposal that is not a trial: a kill interrupted it, or a running trial has the same values.
 IDENTITY, RUN, TORN = "identity", "run", "torn"
 MOST_ASKED = 10
-"""After so many proposals in a row whose values run already, a later exchange proposes the rest."""
-# As many finished trials as make a median; Optuna's own default is 5.
+"""After this many proposals in a row with a running trial's values, a later exchange proposes the rest."""
+# How many finished trials the pruner needs for a median; Optuna's own default is 5.
 MEDIAN_OF = 3
 DIGITS = 4
 """Significant digits of a proposal: people read stack files."""
 
 
 class _HeldAlready(JournalFileOpenLock):
-    """`make sweep` holds a lock of its own. Optuna's would outlive a kill, and keep the next process waiting."""
+    """No lock, because `make sweep` holds its own. Optuna's lock would outlive a kill and block the next process."""
 
     def acquire(self) -> bool:
         return True
 
     def release(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 class AnotherSearchError(Exception):
-    """The study of this name has other options, or another training."""
+    """The study of this name belongs to a search with another identity."""
 
 
 class UnreadableError(Exception):
@@ -53,21 +53,22 @@ def exchange(request: Mapping[str, Any]) -> dict[str, Any]:
     """Save the observations, judge the running trials, and propose the missing trials.
 
     Parameters:
-        request: `journal`, the study's file; `identity`, what its trials have in common; `direction`; `options`, by key
-            as infra.config.sweep_space has them; `epochs`, how many a trial has: a number, the key of the option that
-            says it, or None where nobody does; `trials`, how many in all; `parallel`, how many at once; `prune`;
-            `seed`; `proposes`, whether trials are proposed now; and `observed`, a list of `number`, `outcome` (running,
-            succeeded or failed), `run`, and `objective`, pairs of an epoch and the objective after it.
+        request: `journal`, the study's file; `identity`, a hash of what its trials have in common; `direction`;
+            `options`, by key as infra.config.sweep_space has them; `epochs` of a trial: a number, the key of the option
+            that has the number, or None if it is unknown; `trials`, their number in all; `parallel`, how many trials
+            run at once; `prune`; `seed`; `proposes`, whether to propose trials now; and `observed`, a list of
+            observations. Each has `number`, `outcome` (running, succeeded or failed), `run`, and `objective`, pairs of
+            an epoch and the objective after this epoch.
 
     Returns `trials`, each with `number`, `state` (running, complete, pruned or fail), `values` by key, `objective`,
-    `epoch` and `run`, and the number of the `best`. Raises
-    AnotherSearchError, UnreadableError, and OSError where the file cannot be read or written.
+    `epoch` and `run`; and `best`, the number of the best complete trial, or None. Raises AnotherSearchError,
+    UnreadableError, and OSError if the file cannot be read or written.
     """
     study = _open(request)
     space = {key: _distribution(each) for key, each in request["options"].items()}
     for each in _trials(study):
         if each.state == TrialState.RUNNING and each.params.keys() != space.keys():
-            _drop(study, each)  # a kill in the midst of a proposal
+            _drop(study, each)  # a kill interrupted its proposal
     for observed in request["observed"]:
         _write_down(study, observed)
         if request["prune"]:
@@ -82,7 +83,7 @@ def _open(request: Mapping[str, Any]) -> optuna.Study:
     _cut_torn_line(file)
     backend = JournalFileBackend(str(file), lock_obj=_HeldAlready(str(file)))
     try:
-        storage = JournalStorage(backend)  # it reads all of the file
+        storage = JournalStorage(backend)  # reads the whole file
     except (ValueError, LookupError, TypeError, AttributeError, AssertionError) as error:
         raise UnreadableError(f"{type(error).__name__}: {error}") from None
     try:
@@ -100,15 +101,15 @@ def _open(request: Mapping[str, Any]) -> optuna.Study:
 
 
 def _seed(given: int, trials: int) -> int:
-    """The sampler's. Each process is a new one: the same seed would propose the same again after each trial.
+    """The sampler's seed. Each exchange is a new process: with the seed `given` alone, it would repeat its proposals.
 
-    A sum of both would repeat the proposals of the next `given`, one trial later.
+    A sum of `given` and `trials` would not do: 1 after two trials would propose the same as 2 after one trial.
     """
     return int.from_bytes(hashlib.sha256(f"{given} {trials}".encode()).digest()[:4])
 
 
 def _cut_torn_line(file: Path) -> None:
-    """Remove a line that a kill cut off: Optuna would write the next line behind it, and then refuse the file."""
+    """Remove a line that a kill cut off: Optuna would add the next line to it, and then refuse the file."""
     if not file.exists():
         return
     with file.open("r+b") as opened:
@@ -121,7 +122,7 @@ def _trials(study: optuna.Study) -> list[FrozenTrial]:
 
 
 def _trial(study: optuna.Study, frozen: FrozenTrial) -> optuna.Trial:
-    """A trial that an earlier process has asked for."""
+    """The trial `frozen` with Optuna's methods that change it, also if an earlier process asked for it."""
     return optuna.Trial(study, frozen._trial_id)
 
 
@@ -150,7 +151,7 @@ def _write_down(study: optuna.Study, observed: Mapping[str, Any]) -> None:
 
 
 def _judge(study: optuna.Study, number: int, epochs: int | str | None) -> None:
-    """Prune a poor running trial. After its last epoch, that would save nothing."""
+    """Prune a running trial that is poor, except after its last epoch: that would save nothing."""
     frozen = next(each for each in _trials(study) if each.number == number)
     if frozen.state != TrialState.RUNNING or frozen.last_step is None:
         return
@@ -173,9 +174,9 @@ def _wants_more(study: optuna.Study, request: Mapping[str, Any]) -> bool:
 
 
 def _propose(study: optuna.Study, space: Mapping[str, BaseDistribution]) -> bool:
-    """Ask for a trial; False if each proposal runs already.
+    """Ask Optuna for a trial; False if each proposal has the values of a running trial.
 
-    A proposal with the values of an ended trial gets that trial's end, and is not trained again.
+    A proposal with the values of an ended trial gets that trial's result, and is not trained again.
     """
     known = _known(study)
     if sum(each.state == TrialState.RUNNING for each in known) >= _size(space):
@@ -195,7 +196,7 @@ def _propose(study: optuna.Study, space: Mapping[str, BaseDistribution]) -> bool
 
 
 def _known(study: optuna.Study) -> list[FrozenTrial]:
-    """The trials. Of trials with the same values, a complete trial counts first, then a running one."""
+    """The trials without torn proposals: complete trials first, then running ones, then the others."""
     order = (TrialState.COMPLETE, TrialState.RUNNING)
     whole = [each for each in _trials(study) if TORN not in each.user_attrs]
     return sorted(whole, key=lambda each: order.index(each.state) if each.state in order else len(order))
@@ -222,7 +223,7 @@ def _end_as(study: optuna.Study, proposed: FrozenTrial, known: FrozenTrial) -> N
         return
     for epoch, value in known.intermediate_values.items():
         trial.report(value, epoch)
-    if known.state == TrialState.PRUNED:  # of a failed one the last lines would be shown again
+    if known.state == TrialState.PRUNED:  # not for a failed trial: its last lines would be shown again
         trial.set_user_attr(RUN, known.user_attrs.get(RUN))
     study.tell(proposed.number, state=known.state)
 
@@ -245,7 +246,7 @@ def _rounded(value: float, distribution: BaseDistribution) -> float:
 
 
 def _last(trial: FrozenTrial) -> float | None:
-    """The result, or the last known value; None for a failed trial, of which Optuna keeps none."""
+    """The objective after the last reported epoch, else the trial's result; None if Optuna has neither."""
     value: float | None = trial.intermediate_values.get(trial.last_step, trial.value)
     return value
 
@@ -268,7 +269,7 @@ def _told(study: optuna.Study, space: Mapping[str, BaseDistribution]) -> dict[st
 
 
 def main() -> int:
-    """One exchange; the exit status."""
+    """Do one exchange; returns the exit status."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     request = json.load(sys.stdin)
     try:

@@ -104,7 +104,7 @@ def clone(tmp_path: Path) -> Clone:
 
 def test_before_any_set_up_nothing_is_said_to_be_well(clone: Clone) -> None:
     done = clone.look()
-    assert (done.returncode, done.stdout) == (1, "no set-up has run here\n")
+    assert (done.returncode, done.stdout) == (1, "nothing is set up here: run make up first\n")
 
 
 def test_tools_of_ours_are_no_stand_ins(clone: Clone) -> None:
@@ -116,7 +116,7 @@ def test_tools_of_ours_are_no_stand_ins(clone: Clone) -> None:
 def test_each_stand_in_is_told(clone: Clone, name: str) -> None:
     clone.link(name, STANDINS / name)
     done = clone.look()
-    assert (done.returncode, done.stdout) == (1, f"{name}: a stand-in\n")
+    assert (done.returncode, done.stdout) == (1, f"{name} is a stand-in, not Pulumi's own plugin\n")
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in STANDINS.iterdir()))

@@ -74,7 +74,7 @@ def test_what_has_no_digest_gets_one(
 
     assert images.lock_all(clone) == 0
     assert len(asked) == 3, "a second time there is nothing to do"
-    assert capsys.readouterr().out == "every base has a digest\n"
+    assert capsys.readouterr().out == "every image that the files name has a digest\n"
 
 
 def test_one_that_cannot_be_pulled_is_named_and_the_others_are_locked(
@@ -82,7 +82,7 @@ def test_one_that_cannot_be_pulled_is_named_and_the_others_are_locked(
 ) -> None:
     pulls(monkeypatch, "debian:slim")
     assert images.lock_all(clone) == 1
-    assert "Dockerfile_training: debian:slim keeps no digest: manifest unknown" in capsys.readouterr().err
+    assert "Dockerfile_training: debian:slim still has no digest: manifest unknown" in capsys.readouterr().err
     assert [file for file, text in texts(clone).items() if text != TEXTS[file]] == [COMPONENT]
 
 

@@ -142,8 +142,10 @@ def test_a_server_that_stays_away_is_an_error(kubectl: Kubectl, tmp_path: Path) 
 
 
 def test_a_file_that_is_not_there_is_said_at_once(kubectl: Kubectl, tmp_path: Path) -> None:
-    kubectl.exec_codes = [(0, ""), (MISSING, "no /a /b")]
-    with pytest.raises(CopyError, match="left no model on the volume: no /a /b"):
+    kubectl.exec_codes = [(0, ""), (MISSING, "none of these files exists: /a /b")]
+    with pytest.raises(
+        CopyError, match="model cannot be copied from the volume: none of these files exists: /a /b"
+    ):
         copied(tmp_path)
     assert not (tmp_path / "models" / "mnist_cnn.pt").exists()
 
@@ -198,7 +200,7 @@ def test_a_file_of_the_programs_own_stays(volume: MountedClaim, tmp_path: Path, 
     (run / "run.json").write_text(before)
     (run / "own.pt").write_text("weights")
     own = "lr" in before
-    with pytest.raises(CopyError, match=r"run\.json is the program's own") if own else nullcontext():
+    with pytest.raises(CopyError, match=r"run\.json belongs to your program") if own else nullcontext():
         copy.send(volume, RUN, "own.pt", {"run.json": b"new"}, on_top=True)
     assert (run / "run.json").read_text() == (before if own else "new")
     assert (tmp_path / "own.pt").read_text() == "weights"

@@ -259,7 +259,7 @@ def test_a_job_that_nobody_followed_and_whose_pods_are_gone_has_no_title_without
     with pytest.raises(RunFailedError) as failed:
         end(KeptLogs([]))
     assert "last lines" not in str(failed.value)
-    assert "its log is lost: its pods were deleted, and nobody followed the job" in str(failed.value)
+    assert "no log can be read now, and none was read while the pods ran" in str(failed.value)
 
 
 def test_only_what_has_failed_at_the_first_look_had_failed_before() -> None:
@@ -405,7 +405,7 @@ def test_an_evicted_pod_is_told_in_its_own_words_with_what_to_change() -> None:
 
 
 SCRATCH = "`job: {pod: {spec: {volumes: [{name: scratch, emptyDir: {sizeLimit: 1500Mi}}]}}}`"
-MORE = "Give a replica more: `job: {{resources: {{ephemeral-storage: {}}}}}`"
+MORE = "Give a replica more storage: `job: {{resources: {{ephemeral-storage: {}}}}}`"
 
 
 @pytest.mark.parametrize(
