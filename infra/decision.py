@@ -41,7 +41,9 @@ KINDS = {each.kind: each for each in (CLAIM, CRD, NAMESPACE, *QUOTA)}
 DEFINED = {f"{DEFINITION}/{each.crd}": each for each in dependents.EVERY}
 ELSEWHERE = "to move the stack to another cluster, run `make down` first"
 UNDO = f"or undo the change; {ELSEWHERE}"
-FIRST_KIND = "use another storage.kind for the first `make up`, which creates the cluster; then create this claim"
+FIRST_KIND = (
+    "use another storage.kind for the first `make up`, which creates the cluster; then create this claim"
+)
 UNUSED = "delete these objects once nobody needs them"
 # Fields of a bound volume that a client may change. A change of any other field replaces volume and claim.
 CHANGEABLE = {"capacity", "persistentVolumeReclaimPolicy", "claimRef"}
