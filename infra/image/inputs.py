@@ -22,7 +22,7 @@ BASES = {"CPU_BASE": agreed.CPU_BASE, GPU_BASE: agreed.GPU_BASE}
 
 @dataclass(frozen=True)
 class Build:
-    """A build of Dockerfile_training. `tag` hashes target, build arguments and every file that goes in."""
+    """A build of Dockerfile_training. `tag` is a hash of target, build arguments and every file of the image."""
 
     target: Target
     arguments: Mapping[str, str]
