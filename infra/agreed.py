@@ -159,5 +159,5 @@ EXTENDS = "trainstack:extends"
 
 
 def listed(names: Sequence[str], most: int) -> str:
-    """The first `most` of `names`, and how many more there are."""
+    """The first `most` of `names`, and the number of the others."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

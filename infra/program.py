@@ -28,7 +28,7 @@ from infra.sweep import search
 def stack_config() -> Stack:
     """The stack's validated configuration, from Pulumi. Raises ConfigError and dataset.DataError."""
     config = pulumi.Config()
-    # pulumi.Config returns only keys that we name. This mapping has all keys, unknown ones included.
+    # pulumi.Config returns only keys that we name. get_config_env has all keys, unknown ones included.
     names = {*Sections.model_fields, *sections(pulumi.runtime.get_config_env())}
     given = {name: config.get(name) for name in names}
     name = pulumi.get_stack()

@@ -182,7 +182,7 @@ def _job(
 
 
 def model_path(stack: Stack, job: JobConfig, run: str) -> Path:
-    """Where a job's model is on this machine: the latest model of a stack with one job, else the run's own.
+    """The path of a job's model on this machine: if the stack has one job, the latest model; else the run's model.
 
     Parameters:
         run: the id of the job's run.

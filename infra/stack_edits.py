@@ -120,7 +120,7 @@ def _differing(job: JobConfig, other: JobConfig) -> tuple[str, ...]:
 
 
 def _pairs(given: Stack, taking: Stack) -> Iterator[tuple[JobConfig, JobConfig]]:
-    """The single jobs of two stacks; if there are several, the jobs of the same name."""
+    """The pairs of jobs of two stacks: their only jobs, or else the jobs of the same name."""
     if len(given.jobs) == len(taking.jobs) == 1:
         yield given.jobs[0], taking.jobs[0]
         return

@@ -79,7 +79,7 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Creation:
-    """What happens when the update creates the cluster: a cluster of its name may exist already.
+    """What happens when the update creates the cluster. A cluster of the same name may exist already.
 
     Parameters:
         is_new: whether the cluster is created empty.

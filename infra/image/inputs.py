@@ -78,7 +78,7 @@ def build(config: ImageConfig, root: Path, environment: Mapping[str, str] = os.e
 def project_build(
     config: ImageConfig, root: Path, environment: Mapping[str, str] = os.environ
 ) -> project.ProjectBuild | None:
-    """The build of the user's project that `config` asks for, on top of `build`'s image; None without one."""
+    """The build of the user's project that `config` asks for, on top of `build`'s image; None without a project."""
     return _project(config, build(config, root, environment).tag, bases(environment))
 
 

@@ -13,7 +13,7 @@ VERSION = "app.kubernetes.io/version"
 NAME_OF_NAMESPACE = "kubernetes.io/metadata.name"
 # The stack that created an object. Objects without this label are not ours: we do not touch them.
 STACK = "trainstack/stack"
-# Two stacks may have one name. So this is a random id. Only the state of the stack that created the object has it.
+# A random id, because two stacks may have the same name. Only the state of the stack that created the object has it.
 OWNER = "trainstack/owner"
 # On every pod of a job, also in a rendering for GitOps engines, where jobs have other names.
 OF_JOB = "pytorch_job_name"

@@ -104,7 +104,7 @@ class Look:
         Raises UnknownError.
 
         Parameters:
-            without: as of `get`.
+            without: as for `get`.
         """
 
         def ask() -> list[Manifest]:

@@ -19,7 +19,7 @@ from infra.objects.look import Look, UnknownError
 PREFIX = "trainstack:cluster"
 OTHER_FILE = "name another kubeconfig (cluster.kubeconfig, or KUBECONFIG=FILE without this key)"
 ID_OF = "kube-system"
-"""The namespace whose uid serves as the cluster's id: it lives as long as the cluster."""
+"""The namespace whose uid serves as the cluster's id: the namespace lives as long as the cluster."""
 
 
 def kubeconfig_path(cluster: ClusterConfig, environment: Mapping[str, str] = os.environ) -> Path:

@@ -97,7 +97,7 @@ def adopt(cluster: str) -> None:
 
 
 def _write(cluster: str, marker: Marker) -> None:
-    """Write the marker in one step: a crash or a power cut leaves the old one or the new one."""
+    """Write the marker in one step: a crash or a power cut leaves the whole old or the whole new marker."""
     file = paths.marker(cluster)
     file.parent.mkdir(parents=True, exist_ok=True)
     content = {
