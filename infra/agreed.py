@@ -1,4 +1,4 @@
-"""Names that the program and the toolchain share: one writes a name, the other reads it.
+"""Names and rules that the Pulumi program (infra/) and toolchain/ share.
 
 The toolchain runs before any package is installed. So this module, infra.atomic_file, infra.cluster_kinds, infra.paths,
 infra.process and infra.objects.labels import only the standard library.
@@ -20,7 +20,7 @@ class ProgramError(Exception):
 
 # Variables that `make up` sets for the program.
 ADOPT = "TRAINSTACK_ADOPT"
-"""The owner id of a stack that lost its state; the user passes it."""
+"""The owner id of a stack whose state is lost; the user passes the id."""
 REPLACE_CLUSTER = "TRAINSTACK_REPLACE_CLUSTER"
 """`yes` if the user allows `make up` to replace the stack's own cluster."""
 LOST_OBJECTS = "TRAINSTACK_LOST_OBJECTS"
@@ -28,7 +28,7 @@ LOST_OBJECTS = "TRAINSTACK_LOST_OBJECTS"
 ADOPTING = "TRAINSTACK_ADOPTING"
 """`yes` while `make up` asks which resources the program registers for lost objects."""
 FAILED_JOBS = "TRAINSTACK_FAILED_JOBS"
-"""The file in which the program lists jobs that failed before it waited for them: `make up` tries them again."""
+"""The file in which the program lists jobs that had failed before this update: `make up` runs them again."""
 TRIALS = "TRAINSTACK_TRIALS"
 """The file with the trials of `make sweep`."""
 OPENAPI = "TRAINSTACK_OPENAPI"
@@ -39,7 +39,9 @@ MACHINE = "TRAINSTACK_MACHINE"
 """The folder that all clones of a machine share, instead of USUAL_MACHINE."""
 USUAL_MACHINE = "/var/lib/trainstack"
 DELETE_UNREACHABLE = "PULUMI_K8S_DELETE_UNREACHABLE"
-"""Pulumi's own: its plugin drops unreachable objects from the state. Set only if the cluster no longer exists."""
+"""A variable of Pulumi: its kubernetes plugin removes unreachable objects from the state.
+
+It is set only for a cluster that no longer exists, or that this update replaces."""
 
 ASTRAY = (
     "BUILDX_BUILDER",
@@ -50,10 +52,12 @@ ASTRAY = (
 """Variables of docker and kind that redirect our own calls to another engine's images or nodes, or to another network.
 We remove them from the environment of every child process."""
 KUBECTL = {"KUBECTL_REMOTE_COMMAND_WEBSOCKETS": "false"}
-"""Set for `kubectl exec`, unless the user's shell sets it: over WebSockets it may lose output on a busy machine. Since
-1.30 it prefers WebSockets (`RemoteCommandWebsockets` in kubectl 1.34, pkg/cmd/util/helpers.go)."""
+"""For `kubectl exec`. A value that the user's shell sets is kept. Over WebSockets, `kubectl exec` may lose output on a
+busy machine. Since 1.30 kubectl prefers WebSockets (`RemoteCommandWebsockets` in kubectl 1.34,
+pkg/cmd/util/helpers.go)."""
 BUILDKIT = "DOCKER_BUILDKIT"
-"""Docker's own: a user's Dockerfile may need it. Our Dockerfiles do not, and it fails if docker has no buildx."""
+"""Docker's variable for BuildKit. A user's Dockerfile may need BuildKit. Our Dockerfiles do not, and BuildKit fails if
+docker has no buildx."""
 
 # Variables with names of images in this machine's engine.
 NODE_IMAGE = "TRAINSTACK_NODE_IMAGE"
@@ -86,7 +90,10 @@ def is_record(found: object) -> bool:
 
 
 def is_of_record(name: str) -> bool:
-    """Whether a file of this name in a run's folder is part of its record: its time does not say when the run ended."""
+    """Whether a file of this name in a run's folder belongs to the run's record.
+
+    The time of such a file does not say when the run ended.
+    """
     return name in (TIMELINE, RECORD, PRINTED) or name.endswith(LOG)
 
 
@@ -96,10 +103,10 @@ SUSPENDED = "Suspended"
 
 
 def conditions(job: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The conditions of a PyTorchJob or a TrainJob that hold, the last one last.
+    """The conditions of a PyTorchJob or a TrainJob that are true, in the order of its status.
 
-    "Suspended" holds only while the specification asks for it. The training-operator keeps this condition on a resumed
-    job until it has created a pod, which a quota may refuse.
+    "Suspended" counts only while the specification asks for it. The training-operator keeps this condition on a resumed
+    job until the operator has created a pod, and a quota may refuse the pod.
     """
     spec = job.get("spec") or {}
     is_asked = spec.get("suspend") or (spec.get("runPolicy") or {}).get("suspend")
@@ -108,11 +115,11 @@ def conditions(job: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 TTL = "ttlSecondsAfterFinished"
-"""The property of a run in Pulumi's state whose job is deleted after it finished."""
+"""A property of a run in Pulumi's state: seconds until its finished job is deleted; None if the job stays."""
 
 
 def has_finished(run: Mapping[str, object]) -> bool:
-    """Whether a run, by its properties in the state, succeeded, and stays after its job is deleted."""
+    """Whether a run succeeded and its job is deleted after that, by the run's properties in the state."""
     return run.get(TTL) is not None and run.get("jobStatus") == SUCCEEDED
 
 
@@ -148,9 +155,9 @@ def usual_kubeconfig(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 EXTENDS = "trainstack:extends"
-"""The key of a stack file that names its base."""
+"""The key with which a stack file names its base file."""
 
 
 def listed(names: Sequence[str], most: int) -> str:
-    """The first `most` of `names`, and how many more there are."""
+    """The first `most` of `names`, and the number of the others."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

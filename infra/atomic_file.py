@@ -14,7 +14,7 @@ from typing import BinaryIO
 def replacing(target: Path, written: float | None = None, mode: int = 0o644) -> Iterator[BinaryIO]:
     """A file that replaces `target` if the block succeeds; by default all users may read it. Raises OSError.
 
-    If the block fails, the file is deleted.
+    If the block fails, the new file is deleted, and `target` stays unchanged.
 
     Parameters:
         written: the file's time of change, in seconds since 1970; None for now.

@@ -11,13 +11,13 @@ from enum import StrEnum
 
 @dataclass(frozen=True)
 class SystemObjects:
-    """Objects that a kind of cluster has by itself. Their loss costs no user any work.
+    """Objects that a kind of cluster creates by itself. If they are lost, no user loses any work.
 
     Parameters:
-        namespaces: with all their objects.
-        groups: API groups of its own definitions.
-        objects: plural and name.
-        prefixes: beginnings of the names of its cluster-wide roles and priority classes.
+        namespaces: these namespaces, with all their objects.
+        groups: API groups that the cluster itself defines, with all their objects.
+        objects: single objects, by the plural of the kind and the name.
+        prefixes: beginnings of the names of cluster-wide roles and priority classes.
     """
 
     namespaces: tuple[str, ...] = ()
@@ -32,16 +32,15 @@ class Traits:
 
     Parameters:
         keys: keys of section `cluster` that not every kind has.
-        is_ours: whether the stack creates the cluster: then nobody else has an operator there, and the stack sets its
-            rules.
-        has_our_nodes: whether its nodes are containers of this machine: they mount folders of the clone and have our
-            registry.
-        imports_images: whether an image that is built here gets to its nodes without a registry.
+        is_ours: whether the stack creates the cluster. Then the stack sets the rules of the cluster (`cluster.guard`).
+        has_our_nodes: whether the nodes are containers of this machine. Then they mount folders of the clone, and pull
+            from our registry.
+        imports_images: whether the nodes import an image from an archive, without a registry.
         resource: the cluster's resource in Pulumi's state; empty if the stack creates none.
         goes_whole: whether `make down` deletes the cluster with all its contents.
-        programs: program -> the text of `make doctor` if it is installed; one of them is enough. Empty if set-up
-            installs the program.
-        without: the text if none of them is installed, and how to install one.
+        programs: program -> what `make doctor` prints if the program is installed. One of the programs is enough. Empty
+            if set-up installs what the kind needs.
+        without: what `make doctor` prints if none of `programs` is installed, and the command that installs one.
     """
 
     keys: frozenset[str]
@@ -107,10 +106,10 @@ KINDS: dict[ClusterKind, Traits] = {
         imports_images=True,
         resource="MicroK8s",
         programs=(
-            ("microk8s", "MicroK8s, which is here"),
-            ("snap", "MicroK8s, installed from its snap; root alone may do that"),
+            ("microk8s", "MicroK8s is installed"),
+            ("snap", "`make up` installs MicroK8s from its snap; only root may do that"),
         ),
-        without=("MicroK8s comes as a snap, and snapd is not here", "sudo apt-get install snapd"),
+        without=("MicroK8s is a snap, and snapd is not installed", "sudo apt-get install snapd"),
         system=SystemObjects(
             namespaces=("container-registry", "gpu-operator-resources"),  # of its add-ons
             groups=("crd.projectcalico.org",),  # its pod network

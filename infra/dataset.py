@@ -20,7 +20,7 @@ class DataError(ProgramError):
 
 
 def resolve(chosen: Dataset | None, folder: Path | None, root: Path) -> Dataset | None:
-    """`auto` becomes the data set found in `folder`, else the digits in the image. Raises DataError.
+    """`auto` becomes the data set in `folder`; without files there, the digits in the image. Raises DataError.
 
     Other data sets stay unchanged, and so does `auto` without a folder.
     """
@@ -38,8 +38,8 @@ def resolve(chosen: Dataset | None, folder: Path | None, root: Path) -> Dataset 
     if done.returncode:
         raise DataError(
             f"the data folder {folder} cannot be used:\n{(done.stdout + done.stderr).strip()}\n"
-            "  fix: correct the files, name a function that reads them with --data in job.args, or choose "
-            "job.training.dataset: digits"
+            "  fix: correct the files; or name a function that reads them (--data in `job.args`); or write "
+            "`dataset: digits` in `job.training`"
         )
     return Dataset(json.loads(done.stdout)["dataset"])
 
@@ -52,8 +52,8 @@ def of_jobs(stack: Stack) -> dict[str, Dataset | None]:
 def looked_at(stack: Stack, job: JobConfig) -> Path | None:
     """The folder of this machine whose files decide what `auto` means; None if the trainer decides itself.
 
-    With kind it is the first of `job.data`, if that is a folder. Other clusters' nodes are assumed to have the same
-    files as data/.
+    With a kind cluster it is the first entry of `job.data`, if this entry is a folder. With other clusters it is data/
+    of the clone: their nodes are assumed to have the same files.
     """
     if not stack.cluster.kind.has_our_nodes:
         return paths.DATA
@@ -62,7 +62,7 @@ def looked_at(stack: Stack, job: JobConfig) -> Path | None:
 
 
 def of_review(stack: Stack) -> dict[str, Dataset | None]:
-    """Job's name -> its data set in a review: `auto` is MNIST there, because a machine's files do not count."""
+    """Job's name -> its data set in a review. There `auto` counts as MNIST: a review reads no data files."""
     return {job.name: on_machine_with(Dataset.MNIST, stack, job) for job in stack.jobs}
 
 

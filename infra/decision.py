@@ -1,7 +1,8 @@
-"""Decides whether an update may run: it deletes nothing on which another user's object depends.
+"""Decides whether an update may run. An allowed update deletes no object on which others' objects depend.
 
-An object that cannot be read counts as present. No controller goes back to an older minor version. Pulumi deletes by
-name, so the checks go by name, too: somebody may have deleted and created the object since. ADR 27.
+If such an object cannot be read, the update is refused. No controller goes back to an older minor version. Pulumi
+deletes by name. So the checks compare names, too: since the last update, somebody may have deleted an object and
+created another one of the same name. ADR 27.
 """
 
 from __future__ import annotations
@@ -40,6 +41,10 @@ KINDS = {each.kind: each for each in (CLAIM, CRD, NAMESPACE, *QUOTA)}
 DEFINED = {f"{DEFINITION}/{each.crd}": each for each in dependents.EVERY}
 ELSEWHERE = "to move the stack to another cluster, run `make down` first"
 UNDO = f"or undo the change; {ELSEWHERE}"
+FIRST_KIND = (
+    "use another storage.kind for the first `make up`, which creates the cluster; then create this claim"
+)
+UNUSED = "delete these objects once nobody needs them"
 # Fields of a bound volume that a client may change. A change of any other field replaces volume and claim.
 CHANGEABLE = {"capacity", "persistentVolumeReclaimPolicy", "claimRef"}
 # How the upstream projects name their releases. Releases of one minor version have the same fields.
@@ -67,10 +72,10 @@ class Deletion:
 def decide(
     stack: Stack, look: Look, owned: Ownership, contents: ClusterContents, planned: Collection[Planned]
 ) -> bool:
-    """Decide whether the plan may be registered. True if this pass registers only cluster and image: see below.
+    """Decide whether the plan may be registered. Returns what `needs_two_passes` returns.
 
-    Raises ConfigError, ReplacementRefusedError, OthersObjectsError, LostObjectsError or UnknownError if it may not.
-    Nothing was touched then.
+    If it may not: raises ConfigError, ReplacementRefusedError, OldObjectsError, OthersObjectsError, LostObjectsError or
+    UnknownError. Nothing was touched then.
 
     Parameters:
         contents: what the cluster holds.
@@ -92,7 +97,7 @@ def ensure_shown(stack: Stack, planned: Iterable[Planned], held: StackState, *, 
 
     Parameters:
         held: what the stack's state holds. Objects in the state are not new.
-        is_there: whether the cluster was read. A preview works without a cluster, and treats it as empty.
+        is_there: whether the cluster was read. A preview works without a cluster: it assumes an empty one.
     """
     found = [each for each in stack_plan.unseen(stack, planned) if each not in held.objects]
     if not found:
@@ -102,7 +107,7 @@ def ensure_shown(stack: Stack, planned: Iterable[Planned], held: StackState, *, 
         pulumi.log.info(f"no review shows these objects; they are created if the cluster lacks them: {told}")
         return
     space = f"kubectl create namespace {stack.cluster.namespace}"
-    always = "ask an administrator to install the operator, or write `install: always` and have it reviewed"
+    always = "ask an administrator to install the operator, or write `operator.install: always` and have this reviewed"
     is_space = all(each.startswith(f"{NAMESPACE.kind}/") for each in found)
     fix = space if is_space else always
     said = f"{stack.file}: trainstack:protected is true, and the cluster lacks objects that no review shows: {told}"
@@ -114,8 +119,8 @@ def ensure_lasting(namespaces: Collection[str]) -> None:
     for name in sorted(namespaces):
         said = f"Namespace/{name} is being deleted, and nothing can be created in it"
         fix = (
-            "wait until it is gone, then run the same command again; "
-            f"`kubectl get namespace {name} --output yaml` shows what it waits for"
+            "wait until the namespace is gone, then run the same command again; "
+            f"`kubectl get namespace {name} --output yaml` shows what its deletion waits for"
         )
         if not pulumi.runtime.is_dry_run():
             raise ConfigError(f"{said}\n  fix: {fix}")
@@ -123,12 +128,13 @@ def ensure_lasting(namespaces: Collection[str]) -> None:
 
 
 def needs_two_passes(stack: Stack, look: Look, objects: list[Manifest], owned: Ownership) -> bool:
-    """Whether the state was lost, and this pass registers only cluster and image.
+    """Whether the state was lost, so that this pass registers only the cluster and the image.
 
-    The second pass then looks up the objects in the cluster. A cluster that is created now holds no objects yet.
+    The second pass then reports the stack's objects in the cluster. False for a cluster that this update creates: such
+    a cluster has no objects yet.
 
-    Raises OthersObjectsError, LostObjectsError, UnknownError, ConfigError for a controller that is newer in the
-    cluster, and the error of `Creation.refusal`. Nothing was touched then.
+    Raises OthersObjectsError, LostObjectsError, UnknownError and the error of `Creation.refusal`. Raises ConfigError
+    for a controller that is newer in the cluster, and for a namespace that is being deleted. Nothing was touched then.
     """
     creation = selection.creation_of(stack, owned.held)
     if creation and creation.is_new:
@@ -143,7 +149,9 @@ def needs_two_passes(stack: Stack, look: Look, objects: list[Manifest], owned: O
             "them again; `kubectl get … --output yaml` shows the finalizers that hold one"
         )
     if unknown := ensure_not_older(stack, objects, found.live):
-        pulumi.log.info(f"these objects say no version; the update changes them: {listed(unknown, FEW)}")
+        pulumi.log.info(
+            f"these objects have no label with a version; the update changes them: {listed(unknown, FEW)}"
+        )
     if creation and creation.refusal:
         raise creation.refusal(owned.owner)
     return adoption.report_lost(found, owned, stack.name)
@@ -175,7 +183,7 @@ def ensure_free(stack: Stack, look: Look, held: StackState, planned: Collection[
 def ensure_not_older(stack: Stack, planned: Iterable[Manifest], live: Iterable[Manifest]) -> list[str]:
     """Raises ConfigError if the cluster has a newer minor version of a controller than the stack installs.
 
-    Returns the titles of live objects without a known version. They are older than this program: only earlier programs
+    Returns the titles of live objects without a known version. They are older than this program: only earlier releases
     wrote no version.
 
     Parameters:
@@ -191,12 +199,13 @@ def ensure_not_older(stack: Stack, planned: Iterable[Manifest], live: Iterable[M
         told = listed([f"{name} {found[name]}" for name in newer], SHOWN)
         ours = ", ".join(sorted({brought[name] for name in newer}))
         allowed = (
-            f"the minor version of {ours}, which this program installs, or an older one: an older controller may not "
-            "read what a newer one has stored"
+            f"the minor version of {ours}, which this program installs, or an older minor version: an older "
+            "controller may fail on objects that a newer one has stored"
         )
         fix = (
             "use a commit of this project that installs the newer version; or run "
-            f"`make down STACK={stack.name}` with that commit, which keeps the models, and then this command again"
+            f"`make down STACK={stack.name}` with that commit (the models stay), and then this command again with the "
+            "present commit"
         )
         value = f"(newer in the cluster: {told})"
         raise ConfigError(paragraph(stack.file, "trainstack:operator", value, allowed, fix))
@@ -240,13 +249,13 @@ def _of_namespace(stack: Stack, there: list[str], others: list[str]) -> Refusal 
 
 
 def _definitions(stack: Stack, held: StackState, planned: Collection[str]) -> Iterator[Deletion]:
-    """Definitions of kinds of jobs, of Kueue and of an earlier release's gangs: others or the stack may use them."""
+    """CRDs of jobs, of Kueue and of an earlier release's gang scheduler: others or the stack may use them."""
     operator = stack.operator
     of_kueue = [each.crd for each in job_kinds.QUEUE_KINDS] if operator.queue is Queueing.KUEUE else []
     rows: list[tuple[str, str, tuple[Kind, ...], Collection[str]]] = [
         ("api", operator.api.value, SHARED, OF_API[operator.api].crds),
         ("queue", operator.queue.value, job_kinds.QUEUE_KINDS, of_kueue),
-        ("gang", "(taken away)", job_kinds.GANG_KINDS, ()),
+        ("gang", "(removed)", job_kinds.GANG_KINDS, ()),
     ]
     for key, value, kinds, wanted in rows:
         titles = [f"{DEFINITION}/{each.crd}" for each in kinds]
@@ -257,7 +266,7 @@ def _definitions(stack: Stack, held: StackState, planned: Collection[str]) -> It
 def _of_definitions(
     stack: Stack, key: str, value: str, wanted: Collection[str], there: list[str], others: list[str]
 ) -> Refusal | None:
-    """`install: never` says that somebody else installed the operator; this operator is the stack's."""
+    """`install: never` means that somebody else installed the operator, but the stack installed this one."""
     install = stack.operator.install
     kinds = [f"{DEFINED[each].kind}s" for each in there]
     is_unwanted = install is Install.NEVER and any(DEFINED[each].crd in wanted for each in there)
@@ -275,11 +284,11 @@ def _of_definitions(
     if is_unwanted:
         key, value = "install", install.value
     allowed = (
-        f"the value of before: the stack created the definition of {' and '.join(kinds)} and would delete it, but "
+        f"the earlier value: the stack created the definition of {' and '.join(kinds)} and would delete it, but "
         f"others have such objects: {listed(others, SHOWN)}"
     )
-    undo = "or run this stack's `make up` with the release before" if key == "gang" else UNDO
-    return (f"operator.{key}", value, allowed, f"let them end and delete them, {undo}") if others else None
+    undo = f"or run `make up STACK={stack.name}` with the earlier release" if key == "gang" else UNDO
+    return (f"operator.{key}", value, allowed, f"{UNUSED}, {undo}") if others else None
 
 
 def _quotas(held: StackState, planned: Collection[str]) -> Iterator[Deletion]:
@@ -292,10 +301,10 @@ def _quotas(held: StackState, planned: Collection[str]) -> Iterator[Deletion]:
 
 def _of_quotas(there: list[str], others: list[str]) -> Refusal | None:
     allowed = (
-        f"a value that keeps {listed(there, SHOWN)}: the stack created it and would delete it, but others use it: "
-        f"{listed(others, SHOWN)}"
+        f"a value that keeps {listed(there, SHOWN)}: the update would delete what the stack created, but objects of "
+        f"others need it: {listed(others, SHOWN)}"
     )
-    fix = f"let them end and delete them, {UNDO}"
+    fix = f"{UNUSED}, {UNDO}"
     return ("cluster.queue", "(changed)", allowed, fix) if others else None
 
 
@@ -310,14 +319,14 @@ def _of_claim(stack: Stack, there: list[str], others: list[str]) -> Refusal | No
     key, value = ("cluster.namespace", stack.cluster.namespace) if moves else ("storage", "(changed)")
     pods = [each.rpartition("/")[2] for each in others]
     allowed = f"a value that keeps claim {claim}: others' pods mount it: {', '.join(pods)}"
-    fix = f"end these pods (kubectl --namespace {namespace} delete pod {' '.join(pods)}), {UNDO}"
+    fix = f"delete these pods (kubectl --namespace {namespace} delete pod {' '.join(pods)}), {UNDO}"
     return (key, value, allowed, fix) if others else None
 
 
 def _deleted_claims(wanted: Collection[Volume], held: StackState) -> Iterator[str]:
     """Titles of the claims in the state that the update deletes or replaces.
 
-    A claim without a selector has a storage class: Pulumi never deletes it.
+    A claim without a selector gets its volume from a storage class. Pulumi never deletes such a claim.
 
     Parameters:
         wanted: the volumes that the stack file asks for.
@@ -388,25 +397,27 @@ class _Check:
         live = self.look.get(CLAIM, claim, namespace, without=adoption.ELSEWHERE)
         if not self.look.is_there:
             if kind is StorageKind.CLAIM and self.stack.cluster.kind.is_ours:
-                raise _absent(
-                    self.stack, "the cluster does not exist yet, so start with another storage kind"
-                )
+                raise _absent(self.stack, "the cluster does not exist yet", FIRST_KIND)
             return
         if kind is StorageKind.CLAIM:
             self._given(live)
         elif kind is StorageKind.CLASS:
             self._of_class(live)
         elif kind in OUR_VOLUME and live and self._is_own() and not _is_selecting(live):
-            raise self._another_name(f"it is of class {live['spec'].get('storageClassName')}")
+            raise self._another_name(f"its storage class is {live['spec'].get('storageClassName')}")
 
     def _given(self, live: Manifest | None) -> None:
         """Check a claim that the stack uses and did not create."""
         if live is None:
-            raise _absent(self.stack, f"it has {self._names(CLAIM, self.wanted.namespace)}")
+            space = self.wanted.namespace
+            create = (
+                f"create it (kubectl --namespace {space} apply --filename FILE), or name an existing claim"
+            )
+            raise _absent(self.stack, f"it has {self._names(CLAIM, space)}", create)
         if is_leaving(live):
             raise self._refused("claim", "a claim that is not being deleted", "name another claim")
         if self._is_own() and _is_selecting(live):
-            fix = "create a claim of another name, and write that name"
+            fix = "create a claim of another name, and write this name"
             allowed = "a claim that the stack did not create: Pulumi would delete this one"
             raise self._refused("claim", allowed, fix)
 
@@ -419,7 +430,7 @@ class _Check:
         is_other = spec.get("storageClassName") != config.storage_class or _is_selecting(live)
         if is_other or spec["accessModes"] != [config.access_mode.value]:
             modes = ", ".join(spec["accessModes"])
-            raise self._another_name(f"it is of class {spec.get('storageClassName')} with {modes}")
+            raise self._another_name(f"its storage class is {spec.get('storageClassName')}, with {modes}")
         now, wanted = spec["resources"]["requests"]["storage"], config.request
         can_grow = found is None or found.get("allowVolumeExpansion")
         if quantity(wanted) < quantity(now) or (quantity(wanted) > quantity(now) and not can_grow):
@@ -435,15 +446,13 @@ class _Check:
             return None
         if found is None and required:
             allowed = f"a storage class of the cluster: {self._names(STORAGE_CLASS)}"
-            raise self._refused(
-                "storageClass", allowed, "use one of these classes, or install the provisioner", name
-            )
+            raise self._refused("storageClass", allowed, "use one of these classes, or create this one", name)
         return found or {}
 
     def _another_name(self, why: str) -> ConfigError:
         name = self.wanted.claim
-        allowed = f"another claim name: {name} holds files, and {why}"
-        fix = f"write `claim: {name}-2`, which leaves {name} unchanged, or undo the change"
+        allowed = f"another claim name: claim {name} holds files, and {why}"
+        fix = f"write `claim: {name}-2`, which leaves claim {name} unchanged, or undo the change"
         return self._refused("claim", allowed, fix)
 
     def _refused(self, key: str, allowed: str, fix: str, value: str = "") -> ConfigError:
@@ -461,9 +470,8 @@ class _Check:
         return ", ".join(sorted(each["metadata"]["name"] for each in items or [])) or "none"
 
 
-def _absent(stack: Stack, found: str) -> ConfigError:
+def _absent(stack: Stack, found: str, fix: str) -> ConfigError:
     allowed = f"an existing claim of namespace {stack.cluster.namespace}: {found}"
-    fix = f"create it (kubectl --namespace {stack.cluster.namespace} apply --filename FILE), or name an existing claim"
     return ConfigError(paragraph(stack.file, "trainstack:storage.claim", stack.claim, allowed, fix))
 
 

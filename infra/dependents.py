@@ -1,4 +1,7 @@
-"""Finds others' objects that depend on an object of the stack: its deletion would delete them, or hang on them."""
+"""Finds others' objects that depend on an object of the stack.
+
+The deletion of the stack's object would delete these objects, or would hang because of them.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ NAMESPACED = (
 )
 # ConfigMaps that Kubernetes, Istio and OpenShift create in every namespace.
 EVERYWHERE = {"kube-root-ca.crt", "istio-ca-root-cert", "openshift-service-ca.crt"}
-# Annotations of the service accounts' Secrets. Old Kubernetes and OpenShift create them in every namespace.
+# Annotations of the service accounts' Secrets. Old Kubernetes and OpenShift create such Secrets in every namespace.
 TOKENS = {"kubernetes.io/service-account.name", "openshift.io/internal-registry-auth-token.service-account"}
 DEFAULT = "default"
 # Kinds that are installed for all users of a cluster, Kueue included, and kinds that an earlier release installed.
@@ -42,7 +45,7 @@ def of(look: Look, titles: Collection[str], own: Collection[str], without: str =
     Parameters:
         titles: objects of the kinds of DEPENDENTS.
         own: titles of the stack's objects.
-        without: for the error: what a user does who may not list the dependents.
+        without: what the error advises a user who may not list the dependents.
     """
     return sorted(
         other
@@ -53,7 +56,7 @@ def of(look: Look, titles: Collection[str], own: Collection[str], without: str =
 
 
 def of_stack(file: Path, own: Collection[str], show: Callable[[str], None]) -> dict[str, Any]:
-    """As `users`, for the stack of a file. Only the keys of its cluster count: `make down` works with a wrong job.
+    """As `users`, for the stack of a file. It reads no job of the file: `make down` works although a job is wrong.
 
     Raises ConfigError and UnknownError.
 
@@ -69,13 +72,13 @@ def users(look: Look, own: Collection[str], api: OperatorApi = OperatorApi.V1) -
     """Others' `jobs`, others' objects that need Kueue or the stack's quota (`queues`), others' objects by namespace
     (`namespaces`), and others' pods by claim (`claims`).
 
-    Each is a title, `Kind/namespace/name`. If the user may not list a kind, a line says so: others may use it. Raises
-    UnknownError if the server does not answer.
+    Each entry is a title, `Kind/namespace/name`. If the user may not list a kind, an entry says so, because others may
+    have objects of this kind. Raises UnknownError if the server does not answer.
 
     Parameters:
         own: titles of the stack's objects.
-        api: the API of the stack file. Others' jobs of this API matter if the stack has an operator (only an operator
-            has a Deployment). Kinds that the stack defined are asked about, too.
+        api: the API of the stack file. Others' jobs of this API count if the stack has an operator: if `own` has a
+            Deployment. Others' objects of a kind count, too, if the stack created the definition of this kind.
     """
 
     def ask(*titles: str) -> list[str]:
@@ -176,7 +179,10 @@ DEPENDENTS: dict[str, Callable[[Look, Collection[str], Collection[str], str], It
     job_kinds.LOCAL_QUEUE.kind: _in_local_queues,
     job_kinds.FLAVOR.kind: _with_flavors,
 }
-"""Kind of an object -> the function that finds others' objects that depend on it, by its title without the kind."""
+"""Kind of an object -> the function that finds others' objects that depend on the object.
+
+The function gets the object's title without the kind.
+"""
 
 
 def _ends_with_us(pod: Manifest, own: Collection[str]) -> bool:
@@ -202,7 +208,7 @@ def _others(listed: list[Listed], own: Collection[str]) -> list[str]:
 
 
 def _goes_with_owners(each: Manifest, kinds: Collection[tuple[str, str]], own: Collection[str]) -> bool:
-    """Whether each owner is the stack's, or is of `kinds` (group and kind), so that the owner itself is judged."""
+    """Whether each owner is the stack's, or has a kind of `kinds` (group and kind): then the owner itself is judged."""
     metadata = each["metadata"]
     owners = metadata.get("ownerReferences") or []
     return bool(owners) and all(
@@ -213,7 +219,7 @@ def _goes_with_owners(each: Manifest, kinds: Collection[tuple[str, str]], own: C
 
 
 def _is_system(each: Manifest) -> bool:
-    """Whether the cluster itself created an object, or it is a temporary helper of ours."""
+    """Whether the cluster itself created an object, or the object is a temporary helper pod of ours."""
     kind, metadata = each["kind"], each["metadata"]
     is_helper = kind == POD.kind and metadata["name"].startswith(reader_pod.NAME_PREFIX)
     is_token = kind == SECRET.kind and not TOKENS.isdisjoint(metadata.get("annotations") or {})
@@ -235,7 +241,7 @@ def _objects(look: Look, namespace: str, without: str) -> Iterator[Listed]:
 
 
 def _without_copies(look: Look, maps: list[Manifest]) -> list[Manifest]:
-    """ConfigMaps, except copies of one in namespace `default`: a controller keeps such a copy in every namespace."""
+    """`maps` without copies of a ConfigMap in namespace `default`: a controller keeps copies in every namespace."""
     try:
         known = {each["metadata"]["name"]: _content(each) for each in look.listed(CONFIG_MAP, DEFAULT) or []}
     except ForbiddenError:

@@ -26,7 +26,7 @@ def ensure_answers() -> None:
 def identity() -> dict[str, str]:
     """The identity of this engine: its `id`, and the `host` to which clients connect.
 
-    The id has the engine's own id and its data folder: up to Docker 23 all engines of a machine have the same id.
+    `id` is the engine's own id and its data folder: up to Docker 23 all engines of a machine have the same own id.
     Raises CommandError.
     """
     host = output("docker", "context", "inspect", "--format", "{{.Endpoints.docker.Host}}").strip()
@@ -34,7 +34,7 @@ def identity() -> dict[str, str]:
 
 
 def container(name: str) -> dict[str, Any] | None:
-    """`docker inspect` of a container; None if there is none of that name or id.
+    """`docker inspect` of a container; None if no container has this name or id.
 
     Raises EngineError if no engine answers, else CommandError.
     """

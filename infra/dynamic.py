@@ -14,16 +14,16 @@ from pulumi.dynamic import ConfigureRequest, DiffResult, ReadResult, ResourcePro
 Props = dict[str, Any]
 GONE = ""
 IGNORED = {"__provider"}
-# The cluster's address. A moved file and a renamed context lead to the same cluster.
+# Properties with the cluster's address. A moved file or a renamed context leads to the same cluster.
 ADDRESS = ("kubeconfigPath", "context")
-# Pulumi's host (3.260) handles four calls at once, ignores PULUMI_PARALLEL, and has no setting for it: four jobs that
-# train, or wait in a queue, would block every other job, and the models of ended jobs.
+# Pulumi's host of dynamic providers (3.260) handles four calls at once, ignores PULUMI_PARALLEL, and has no setting for
+# another number. Four jobs that train, or wait in a queue, would block all other jobs and the copies of their models.
 # Source: `main` of pulumi/dynamic/__main__.py. gRPC looks for `experimental_thread_pool` at each call (_server.py).
 HOST = "pulumi.dynamic.__main__"
 LONG = ("Create", "Update", "Read", "Delete")
 """Methods that may wait for a cluster. All others run in the host's own threads."""
 CALLS = 1000
-"""More than Pulumi does at once. A thread starts only when all others are busy."""
+"""More calls than Pulumi makes at once. A new thread starts only if all others are busy."""
 
 
 class Provider(ResourceProvider):
@@ -56,7 +56,7 @@ class Provider(ResourceProvider):
 
 
 class _Messages:
-    """Replaces the host's `traceback`, with which it (3.260) reports an error. Our errors need only their message."""
+    """Replaces the module `traceback`, which Pulumi's host (3.260) uses for errors: of ours, users need the message."""
 
     @staticmethod
     def format_exc() -> str:

@@ -1,6 +1,7 @@
 """Checks the cluster and the models after `pulumi up`.
 
-Pulumi goes by its state. It does not see an object that is being deleted, which a finalizer may hold for a long time.
+Pulumi relies on its state. It does not see that an object is being deleted, and a finalizer may hold such an object for
+a long time.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def objects(stack: Stack, look: Look) -> Objects:
 
 
 def is_ours(each: Mapping[str, Any], stack: Stack) -> bool:
-    """Whether an object is the stack's: by label or name; a pod by its job, or as one of our reader pods."""
+    """Whether an object is the stack's, by its label or name. A pod belongs to a job, or is one of our reader pods."""
     metadata, labels = each["metadata"], each["metadata"].get("labels") or {}
     names = {volume.claim for volume in volumes.volumes(stack)}
     names |= {volume.name for volume in volumes.own_volumes(stack)}
@@ -53,7 +54,11 @@ def is_ours(each: Mapping[str, Any], stack: Stack) -> bool:
 
 
 def cluster_findings(stack: Stack, found: Objects, left: Collection[str] = ()) -> Iterator[str]:
-    """Objects that are missing, being deleted or not bound, one sentence each. `left`: jobs that may be missing."""
+    """A sentence for each object that is missing, being deleted, not bound, or a pending pod.
+
+    Parameters:
+        left: names of the jobs that may be missing.
+    """
     there = {(each["kind"], each["metadata"]["name"]) for each in found}
     wanted = [("PersistentVolume", volume.name) for volume in volumes.own_volumes(stack)]
     wanted += [("PersistentVolumeClaim", volume.claim) for volume in volumes.volumes(stack)]
@@ -77,7 +82,7 @@ def _waits(stack: Stack, each: Mapping[str, Any]) -> bool:
 
 
 def may_have_left(outputs: Mapping[str, Any], stack: Stack) -> list[str]:
-    """Names of the jobs that succeeded and are deleted after that."""
+    """Names of the jobs that may be deleted: they succeeded, and set `runPolicy.ttlSecondsAfterFinished`."""
     known = outputs.get("jobs") or {}
     leaving = [job.name for job in stack.jobs if job.run_policy.ttl_seconds_after_finished is not None]
     return [name for name in leaving if (known.get(name) or {}).get("jobStatus") == job_status.SUCCEEDED]
@@ -97,7 +102,10 @@ def model_findings(outputs: Mapping[str, Any], stack: Stack, found: Objects) -> 
         if not model.is_file():
             yield f"{model} is missing; the outputs name it as the model of job {job.name}"
             if own.is_file():
-                yield f"{own} exists: `make use RUN={own.parent.name}` copies it to that place again"
+                yield (
+                    f"{own} exists: to copy it there again, run `make use RUN={own.parent.name} STACK={stack.name}`, "
+                    f"then `make up STACK={stack.name}`"
+                )
         elif own.is_file() and _digest(own) != _digest(model):
             yield f"{model} differs from {own}, the model of {job.name}'s run"
 

@@ -1,4 +1,4 @@
-"""The controllers that a stack installs: its API's and Kueue. One table, and one component for all of them."""
+"""The controllers that a stack installs: those of its API, and Kueue. One table, and one component class for all."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Controllers:
     """Controllers that are installed together.
 
     Parameters:
-        kind: of the component; from it, `make down` knows which objects others use.
+        kind: the component's kind, by which `make down` finds the objects that others may use.
         part: the end of the component's name.
         objects: upstream's objects, patched, for a stack; the plan says whether the stack installs JobSet, too.
         images: name of a pushed image -> the variable that names it in this machine's engine, and the image that it
@@ -101,7 +101,7 @@ QUEUES = Controllers(
 
 
 def parts(stack: Stack, planned: Plan) -> dict[str, list[Manifest]]:
-    """PARTS -> the objects of each that `planned` registers, its CRDs first.
+    """Each part of PARTS -> its objects that `planned` registers, CRDs first.
 
     The Deployments have the images that upstream publishes. A review renders the same.
     """
@@ -121,7 +121,7 @@ def manifests(stack: Stack, planned: Plan) -> list[Manifest]:
 def installed(
     row: Controllers, stack: Stack, planned: Plan, definitions: bool, programs: bool
 ) -> list[Manifest]:
-    """The objects of `row`: only the definitions, only the programs with all that they need, both, or none."""
+    """The objects of `row`: only the definitions, only the programs with everything that they need, both, or none."""
     if not (definitions or programs):
         return []
     objects = row.objects(stack, planned)
@@ -140,9 +140,9 @@ class Operator(pulumi.ComponentResource):
         environment: may name images of the engine, to be pushed to the cluster's registry.
 
     Attributes:
-        ready: the resources for which a job waits. They are deleted after the job: a job's end is an update, and the
-            API server asks the controllers' webhooks about it. The webhook's resource is not enough: it stays when
-            `operator.api` changes.
+        ready: the resources for which a job waits. They are deleted after the job: the end of a job is an update of the
+            job, and the API server asks the controllers' webhooks about this update. To wait for the resource `Webhook`
+            is not enough: a change of `operator.api` does not delete it.
     """
 
     def __init__(
@@ -168,7 +168,7 @@ class Operator(pulumi.ComponentResource):
         first = [*self.ready]
         pushed = self._pushed(environment)
         others = [self._register(each, first) for each in objects if each["kind"] != "Deployment"]
-        # Rights first: a program without them tries again after ever longer pauses, up to minutes.
+        # Rights first: a program without rights tries again after longer and longer pauses, up to minutes.
         opts = self.cluster.options(self, [*first, *others, *self.cluster.pull_ready])
         deployments = [
             Object(title(each), _with(each, pushed), api_version="apps/v1", kind=each["kind"], opts=opts)
@@ -226,7 +226,7 @@ class Operator(pulumi.ComponentResource):
 def _with(
     deployment: Manifest, pushed: Mapping[str, pulumi.Output[str]]
 ) -> Manifest | pulumi.Output[Manifest]:
-    """The Deployment with the pushed images, which are known only then."""
+    """The Deployment with the pushed images. Their references are known only after the push."""
     container = deployment["spec"]["template"]["spec"]["containers"][0]
     words = str([container["image"], *(container.get("args") or [])])
     wanted = {published: image for published, image in pushed.items() if published in words}
@@ -262,7 +262,7 @@ def register_all(
     row = CONTROLLERS[stack.operator.api]
     made = Operator(row, stack=stack, cluster=cluster, objects=objects[OPERATOR], first=namespaces)
     if stack.operator.queue is Queueing.KUEUE:
-        # After the API: see infra/kueue/patches.py.
+        # After the API's controllers: see infra/kueue/patches.py.
         made = Operator(QUEUES, stack=stack, cluster=cluster, objects=objects[QUEUE], first=made.ready)
         made.add(objects[QUOTA])
     return made

@@ -12,7 +12,7 @@ DATA = ROOT / agreed.DATA
 
 
 def portable(path: Path | str) -> str:
-    """The form of a path in a stack's state: relative inside this clone, so that each clone finds its own file."""
+    """A path as a stack's state has it: relative if it is inside this clone, so that each clone finds its own file."""
     found = Path(path)
     return str(found.relative_to(ROOT)) if found.is_relative_to(ROOT) else str(path)
 
@@ -33,12 +33,12 @@ def kubeconfig(cluster: str) -> Path:
 
 
 def markers() -> Path:
-    """The folder with the markers of this clone's clusters."""
+    """The folder with the marker files, which say which clusters this clone created."""
     return STATE / "clusters"
 
 
 def marker(cluster: str) -> Path:
-    """The marker file of our cluster of this name. It is written before the cluster's creation, and deleted with it."""
+    """The marker file of our cluster of this name. It is written before the cluster, and deleted with the cluster."""
     return markers() / f"{cluster}.json"
 
 

@@ -16,13 +16,13 @@ _given: ContextVar[Mapping[str, str]] = ContextVar("variables", default=os.envir
 
 
 def variables() -> Mapping[str, str]:
-    """The variables for commands, also with the names of images and tools: this process's, or the ones of `given`."""
+    """The environment variables for commands: those of this process, or the names that `given` has set."""
     return _given.get()
 
 
 @contextmanager
 def given(names: Mapping[str, str]) -> Iterator[None]:
-    """Inside the block, in this thread, `variables` returns `names`: `toolchain/` calls with a stack's variables."""
+    """Inside the block, in this thread, `variables` returns `names`: toolchain/ passes a stack's variables."""
     token = _given.set(names)
     try:
         yield
@@ -49,7 +49,7 @@ def output(*command: str, stdin: str | None = None, env: Mapping[str, str] | Non
 
 @contextmanager
 def path_for_libraries() -> Iterator[None]:
-    """Inside the block, os.environ has the PATH of `variables`: for a library that searches programs there itself."""
+    """Inside the block, os.environ has the PATH of `variables`: some libraries search os.environ for programs."""
     before = os.environ.get("PATH", os.defpath)
     os.environ["PATH"] = variables().get("PATH", before)
     try:
@@ -59,7 +59,7 @@ def path_for_libraries() -> Iterator[None]:
 
 
 def environment() -> dict[str, str]:
-    """The variables of a child: `variables` without agreed.ASTRAY, and with kubectl's."""
+    """The variables of a child process: `variables` without agreed.ASTRAY, and with agreed.KUBECTL."""
     kept = {name: value for name, value in variables().items() if name not in agreed.ASTRAY}
     return {**agreed.KUBECTL, **kept}
 

@@ -31,7 +31,7 @@ from infra.sweep import search
 def stack_config() -> Stack:
     """The stack's validated configuration, from Pulumi. Raises ConfigError and dataset.DataError."""
     config = pulumi.Config()
-    # pulumi.Config returns only keys that we name. This mapping has all keys, unknown ones included.
+    # pulumi.Config returns only keys that we name. get_config_env has all keys, unknown ones included.
     names = {*Sections.model_fields, *sections(pulumi.runtime.get_config_env())}
     given = {name: config.get(name) for name in names}
     name = pulumi.get_stack()
@@ -57,7 +57,7 @@ def with_trials(stack: Stack) -> Stack:
     if under_way is None or under_way.stack != stack.name or not under_way.trials:
         return stack
     if stack.protected:
-        allowed = f"unset if trainstack:protected is true ({stack.file}), because no review shows trials"
+        allowed = f"no value if trainstack:protected is true ({stack.file}), because no review shows trials"
         raise ConfigError(paragraph("the shell", agreed.TRIALS, file, allowed, f"unset {agreed.TRIALS}"))
     sweep_trials.ensure_asked(stack.jobs[0], stack.sweep, stack.file, under_way.job)
     search.ensure_same(stack, under_way.identity)
@@ -67,7 +67,7 @@ def with_trials(stack: Stack) -> Stack:
 
 
 def datasets(stack: Stack) -> dict[str, Dataset | None]:
-    """Job's name -> the data set that it trains on from this machine; warns if a review shows another data set.
+    """Job's name -> the data set that it trains on if this machine applies it; says if a review shows another one.
 
     Raises dataset.DataError.
     """
@@ -76,14 +76,14 @@ def datasets(stack: Stack) -> dict[str, Dataset | None]:
     for name, found in chosen.items():
         if found is not reviewed[name]:
             pulumi.log.info(
-                f"{name}: dataset auto is {found} on this machine, by the files in {folders[name]}; "
+                f"{name}: dataset auto is {found} on this machine, because of the files in {folders[name]}; "
                 f"a review shows {reviewed[name]}; `python -m infra.review {stack.name} --here` shows {found}"
             )
     return chosen
 
 
 def ownership(stack: Stack) -> Ownership:
-    """How to tell this stack's objects from others'. Raises OwnerIdError if ADOPT differs from the id in the state."""
+    """Decides which objects are this stack's. Raises OwnerIdError if ADOPT differs from the id in the state."""
     held, given = stack_state.read(), owner.id_to_adopt()
     if given and held.owner and given != held.owner:
         raise owner.OwnerIdError(

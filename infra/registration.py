@@ -57,7 +57,7 @@ class Registration:
                 self.made[title(each.manifest)].append(made)
 
     def pushed(self, each: Planned) -> pulumi.Output[str]:
-        """The image's reference. An object with it is deleted before the objects of its `delete_before`."""
+        """The image's reference. An object with this reference is deleted before the objects of its `delete_before`."""
         held = [delete_first(made, "") for name in each.delete_before for made in self.made[name]]
         return pulumi.Output.all(self.image, *held).apply(lambda known: str(known[0]))
 
@@ -85,10 +85,10 @@ def _with(value: Any, old: str, new: pulumi.Output[str]) -> Any:
 
 
 def _on(trainjob: Manifest, runtime: Object) -> Manifest:
-    """`trainjob`, so that it is deleted before its `runtime`, and replaced with it.
+    """`trainjob` with a reference by which Pulumi deletes it before `runtime`, and replaces both together.
 
-    Until the runtime exists, the reference is unknown. So a preview makes no dry run of the TrainJob, which Trainer's
-    webhook would refuse.
+    Until the runtime exists, the reference is unknown. So a preview makes no dry run of the TrainJob: Trainer's webhook
+    would refuse it.
     """
     spec, name = trainjob["spec"], trainjob["spec"]["runtimeRef"]["name"]
     reference = {**spec["runtimeRef"], "name": runtime.id.apply(lambda _: name)}
@@ -105,7 +105,7 @@ def register_plan(
     nodes: Mapping[str, Taints],
     left: Mapping[str, Mapping[str, Any]],
 ) -> dict[str, JobRun]:
-    """Register everything, each object after those that it depends on. Returns job's name -> run, of followed jobs.
+    """Register each object after the objects that it depends on. Returns job's name -> run, of each followed job.
 
     Parameters:
         folders: what `data_folders.contents` returns.
@@ -182,7 +182,7 @@ def _job(
 
 
 def model_path(stack: Stack, job: JobConfig, run: str) -> Path:
-    """Where a job's model is on this machine: the latest model of a stack with one job, else the run's own.
+    """The path of a job's model on this machine: if the stack has one job, the latest model; else the run's model.
 
     Parameters:
         run: the id of the job's run.

@@ -1,8 +1,8 @@
 """Makes the stack's volumes usable again after an unfinished deletion.
 
-A deleted claim stays Terminating as long as a pod mounts it, also a finished pod of our jobs. After that its volume is
-Released: it still names the old claim, and no other claim can bind it. A deleted volume stays Terminating as long as it
-is claimed. Pulumi sees none of this, so this runs before `pulumi up`.
+A deleted claim stays Terminating as long as a pod mounts it, also a finished pod of our jobs. After that the claim's
+volume is Released: the volume still names the old claim, and no other claim can bind it. A deleted volume stays
+Terminating as long as a claim is bound to it. Pulumi sees none of this, so this module runs before `pulumi up`.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ class Releasing:
             elif is_ending:
                 raise HeldError(
                     f"claim {volume.namespace}/{volume.claim} is Terminating, and its files may be deleted with it; "
-                    "nothing was touched\n  fix: copy the files that you need while a pod still mounts it, "
-                    "delete the pods that hold it, and name another claim"
+                    "nothing was touched\n  fix: while a pod still mounts the claim, copy the files that you need; "
+                    "then delete the pods that mount the claim, and name another claim in storage.claim"
                 )
 
     def _keep_files(self, volume: Volume, found: Manifest | None) -> None:
@@ -96,11 +96,7 @@ class Releasing:
         """Wait until a Terminating volume without a claim no longer exists. Raises HeldError."""
 
         def held(found: Manifest) -> str:
-            holding = ", ".join(found["metadata"].get("finalizers") or ())
-            return (
-                f"volume {volume.name} is Terminating, held by its finalizers: {holding}\n"
-                "  fix: let the program that set these finalizers remove them, then run this command again"
-            )
+            return f"volume {volume.name} is Terminating, {_by_finalizers(found)}"
 
         self._await_gone(lambda: self.look.get(VOLUME, volume.name), held)
 
@@ -116,12 +112,12 @@ class Releasing:
             self.show(f"claim {volume.claim} is Terminating: deleting {kind.kind} {name}, whose pods hold it")
             self._change(self.api.delete, kind, name, volume.namespace, propagation="Foreground")
 
-        def holders(_: Manifest) -> str:
-            others = ", ".join(pod["metadata"]["name"] for pod in self._pods(volume)) or "no pod"
-            return (
-                f"claim {volume.namespace}/{volume.claim} is Terminating, held by: {others}\n"
-                f"  fix: delete these pods (kubectl -n {volume.namespace} delete pod POD), then run this command again"
-            )
+        def holders(found: Manifest) -> str:
+            others = [pod["metadata"]["name"] for pod in self._pods(volume)]
+            delete = f"kubectl --namespace {volume.namespace} delete pod {' '.join(others)}"
+            by_pods = f"held by: {', '.join(others)}\n  fix: delete these pods ({delete}), then run this command again"
+            held = by_pods if others else _by_finalizers(found)
+            return f"claim {volume.namespace}/{volume.claim} is Terminating, {held}"
 
         self._await_gone(lambda: self.look.get(CLAIM, volume.claim, volume.namespace), holders)
 
@@ -140,8 +136,8 @@ class Releasing:
     def _forget_claim(self, volume: Volume, found: Manifest, claim: Manifest | None) -> None:
         """Let a new claim bind a volume that is bound to a deleted claim: remove the uid from its claimRef.
 
-        The volume's phase may still be Bound, because the controller sees the deletion a moment later. Otherwise the
-        next claim of that name would be Pending for ever.
+        With this uid, the next claim of that name would be Pending for ever. The volume's phase may still be Bound,
+        because the controller sees the deletion a moment later.
         """
         bound = found["spec"].get("claimRef") or {}
         uid = bound.get("uid")
@@ -168,6 +164,13 @@ class Releasing:
                 ) from None
             if error.status != NOT_FOUND:
                 raise
+
+
+def _by_finalizers(found: Manifest) -> str:
+    """What holds a Terminating object that no pod uses, and the fix."""
+    holding = ", ".join(found["metadata"].get("finalizers") or ())
+    fix = "let the program that set these finalizers remove them, then run this command again"
+    return f"held by its finalizers: {holding}\n  fix: {fix}"
 
 
 def _is_ending(found: Manifest | None) -> bool:

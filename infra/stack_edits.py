@@ -22,26 +22,26 @@ from infra.job.run_id import data, programs
 
 NO_RUN = "none"
 
-# Of job.training: what decides how the weights come about. The others belong to a stack's place: which data is there,
-# and what its replicas exchange gradients through.
+# Keys of job.training that are not promoted. They belong to the place where a stack runs: which data it has, and the
+# backend through which its replicas exchange gradients. All other keys decide which weights a job trains.
 OF_THE_PLACE = ("dataset", "digitsEpochs", "backend")
 PROMOTED = tuple(
     str(field.alias) for field in TrainingConfig.model_fields.values() if field.alias not in OF_THE_PLACE
 )
 
-# Beside `training`, what a run depends on. They belong to a place or a program, and stay; but they are named where they
-# differ, since the accuracy was reached with those of the first stack.
+# Other keys of a job on which a run depends. They belong to a place or a program, and stay. If they differ, the user is
+# told: the accuracy was reached with the values of the first stack.
 NAMED = ("command", "args", "env", "envFrom", "replicas", "nprocPerNode", "data", "pod")
 
 
 @dataclass(frozen=True)
 class Promotion:
-    """One job's part.
+    """The promotion of one job.
 
     Parameters:
         job: its name in the stack that is promoted.
         to: the name of the job that gets its options.
-        run: the id of the run of the first stack's file, as in its review.
+        run: the id of the job's run, as in the review of the first stack.
         dataset: that run's data set; None for the trainer's default.
         changes: key of `training` -> the old and the new value, as written in a stack file.
         left: keys that only the second stack sets; they stay.
@@ -87,7 +87,7 @@ def _options(job: JobConfig) -> dict[str, Any]:
 
 
 def _texts(file: Path, job: JobConfig, options: Mapping[str, Any]) -> dict[str, str]:
-    """`options` in the stack file's own text if that can be copied, else as YAML."""
+    """`options` as the stack file writes them if this text can be copied, else as YAML."""
     there = written(file, job.name, "training")
     return {
         key: there[key] if key in there and _means(there[key], key, value) else _as_yaml(value)
@@ -120,7 +120,7 @@ def _differing(job: JobConfig, other: JobConfig) -> tuple[str, ...]:
 
 
 def _pairs(given: Stack, taking: Stack) -> Iterator[tuple[JobConfig, JobConfig]]:
-    """The single jobs of two stacks; if there are several, the jobs of the same name."""
+    """The pairs of jobs of two stacks: their only jobs, or else the jobs of the same name."""
     if len(given.jobs) == len(taking.jobs) == 1:
         yield given.jobs[0], taking.jobs[0]
         return
@@ -129,25 +129,25 @@ def _pairs(given: Stack, taking: Stack) -> Iterator[tuple[JobConfig, JobConfig]]
     if not common:
         raise ConfigError(
             f"stacks {given.name} and {taking.name} have no job of the same name\n"
-            f"  fix: rename a job of {taking.name}: give it the name of the job in {given.name} with the options"
+            f"  fix: give a job of stack {taking.name} the name of the job in stack {given.name} whose options it takes"
         )
     yield from ((job, named[job.name]) for job in common)
 
 
 def take_over(target: Path, found: list[Promotion]) -> None:
-    """Change the stack file `target`. Raises ConfigError if it would be invalid; it stays unchanged then."""
+    """Change the stack file `target`. Raises ConfigError if the result would be invalid; the file stays then."""
     changes = {each.to: {key: new for key, (_, new) in each.changes.items()} for each in found}
     set_keys(target, changes, "training")
 
 
 def choose_run(file: Path, run: str) -> list[str]:
-    """Write the finished run that a job shall use into the stack file. Returns the names of the changed jobs.
+    """Set `runId` of the jobs that use the finished run `run`, in the stack file. Returns the changed jobs' names.
 
-    Raises ConfigError if no job has such runs, this machine's volume lacks that run, or the file cannot be changed.
-    The file stays unchanged then.
+    Raises ConfigError if no job makes a run of this name, if this machine's volume lacks the run, or if the file cannot
+    be changed. The file stays unchanged then.
 
     Parameters:
-        run: with `none`, every job trains again.
+        run: the run's id; with `none`, every job trains again.
     """
     stack = from_file(file)
     jobs = [job for job in stack.jobs if run == NO_RUN or run.rpartition("-")[0] == job.name]

@@ -28,7 +28,7 @@ from storage.directory import job as preparing_job
 from storage.manifests import Claim, ProvisionedClaim, Volume
 from storage.manifests import manifests as volume_manifests
 
-# An existing cluster is assumed to have an operator in its usual namespace, unless the stack installs one.
+# A review assumes this of an existing cluster, except with `operator.install: always`.
 ASSUMED = ClusterContents(
     namespaces=frozenset({OPERATOR_NAMESPACE, KUEUE_NAMESPACE}),
     crd=True,
@@ -39,7 +39,7 @@ ASSUMED = ClusterContents(
 )
 
 SPACES, GUARD, VOLUMES, PREPARED = "namespaces", "guard", "volumes", "preparation"
-"""Phases, with PARTS of operators. The objects of a phase are registered together. Each job is a phase."""
+"""Phases. PARTS of infra.operators, and each job, are phases, too. The objects of a phase are registered together."""
 FOLDERS, IMAGE, SHARED = "folders", "image", "shared folder"
 """Other things that objects wait for. They are not Kubernetes objects."""
 
@@ -61,7 +61,8 @@ class Planned:
     Parameters:
         name: of its resource; by default the object's title.
         after: phases, and titles of objects, that it waits for.
-        delete_before: titles of objects that are deleted after this one. If one is replaced, so is this one.
+        delete_before: titles of objects that are deleted after this object. If one of them is replaced, this object is
+            replaced, too.
         image: the trainer image's reference in this object. The pushed reference replaces it.
         secret: `data` of a Secret. No review shows it.
         options: how Pulumi changes and deletes it.
@@ -89,7 +90,7 @@ def of(
     image: str = "",
     queued: Mapping[str, str] | None = None,
 ) -> list[Planned]:
-    """Every object, in the order in which a review shows them. Raises ConfigError where the quota is too small.
+    """Every object, in the order in which a review shows them. Raises ConfigError if the quota is too small.
 
     Parameters:
         stack: the validated configuration.
@@ -133,7 +134,7 @@ def _volumes(stack: Stack) -> Iterator[Planned]:
 
     Our volumes have the policy Retain. Fields that Kubernetes lets us change are updated in place. Any other change
     replaces volume and claim and keeps the files. Pods are deleted first, then the claim, then the volume: a finalizer
-    holds each until the one before is deleted.
+    holds the claim until no pod uses it, and the volume until no claim is bound to it.
 
     The reclaim policy of a storage class may delete a provisioned volume with its claim. So Pulumi never deletes that
     claim.
@@ -144,7 +145,7 @@ def _volumes(stack: Stack) -> Iterator[Planned]:
             volume, claim = volume_manifests(each)
             fixed = pulumi.ResourceOptions(replacement_trigger=each.fixed, delete_before_replace=True)
             yield Planned(manifest=volume, phase=VOLUMES, after=after, options=fixed)
-            # A claim that is created before its volume is bound up to 15 s later, at the binder's next round.
+            # If a claim is created before its volume, the binder binds it only in the next round, up to 15 s later.
             there = (title(volume),)
             yield Planned(
                 manifest=claim,
@@ -169,7 +170,10 @@ def _claims(given: Iterable[Claim]) -> tuple[str, ...]:
 
 
 def preparation(stack: Stack, image: str) -> Manifest:
-    """The Job that makes the models' folder writable for the trainer, if only Kubernetes reaches that folder."""
+    """The Job that makes the models' folder writable for the trainer.
+
+    A stack has this Job if this machine cannot reach the folder without Kubernetes (`Stack.prepared_by_job`).
+    """
     config, fields = stack.storage, helper_pods.spec_fields(stack.jobs)
     return preparing_job(
         volumes.models(stack), image, config.owner, config.group, config.mode, volumes.users(stack), fields
@@ -188,7 +192,7 @@ def _preparation(stack: Stack, image: str) -> Planned:
 
 
 def _job(stack: Stack, place: int, given: JobContext, queued: Mapping[str, str]) -> Iterator[Planned]:
-    """A job, after the objects that it refers to. A changed job is replaced: the old one, of the same name, goes first.
+    """The objects that a job refers to, then the job. A changed job is replaced: the old job is deleted first.
 
     Parameters:
         place: its number among the jobs.
@@ -233,8 +237,8 @@ def ends_before(stack: Stack, place: int) -> tuple[str, ...]:
 def reviewed(stack: Stack) -> Plan:
     """The parts that a review assumes the stack installs: a review reads no cluster.
 
-    The stack's own cluster is assumed to be empty. With `auto`, an existing cluster is assumed to have an operator.
-    Raises ConfigError if `operator.install` is impossible.
+    The stack's own cluster is assumed to be empty. An existing cluster is assumed to have an operator, except with
+    `operator.install: always`. Raises ConfigError if `operator.install` is impossible.
     """
     own = stack.cluster.kind.is_ours
     return plan(stack, ClusterContents() if own or stack.operator.install is Install.ALWAYS else ASSUMED)

@@ -18,7 +18,11 @@ NO_PROVISIONER = "manual"
 
 
 def host_path(stack: Stack) -> str:
-    """The folder of the models on the nodes; by default its name is the volume's, which is unique in the cluster."""
+    """The folder of the models on the nodes.
+
+    Without `storage.hostPath` it is MODELS on our own nodes. On other nodes it has the volume's name, which is unique
+    in the cluster.
+    """
     own = MODELS if stack.cluster.kind.has_our_nodes else f"{VOLUMES}/{stack.volume}"
     return stack.storage.host_path or own
 
@@ -85,7 +89,7 @@ def _of_data(stack: Stack, name: str, given: DataSet) -> Volume:
         access_mode="ReadOnlyMany",
         storage_class=config.storage_class if config.kind in OUR_VOLUME else NO_PROVISIONER,
         reclaim_policy="Retain",
-        # The claim selects by the name. A label has at most 63 characters.
+        # The claim selects its volume by the label `name`. A label's value has at most 63 characters.
         labels={"type": "trainstack-data", **({} if given.is_usual else {"name": f"data-{digest}"})},
         owner=stack_labels(stack.name),
         node=None if on_all_nodes else config.node,

@@ -38,7 +38,7 @@ class Cluster:
             stack.
         nodes: containers of a kind cluster's nodes.
         registry: container of a kind cluster's registry.
-        registry_container: its id.
+        registry_container: id of this container.
         image_registry: the registry from which other clusters pull images that were built here.
         image_import: the command that reads an archive of `docker save`, for a cluster without such a registry.
         connection: the resource that connects the nodes with the registry.
@@ -79,7 +79,7 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Creation:
-    """What happens when the update creates the cluster: a cluster of its name may exist already.
+    """What happens when the update creates the cluster. A cluster of the same name may exist already.
 
     Parameters:
         is_new: whether the cluster is created empty.
@@ -102,13 +102,17 @@ class ClusterProtocol:
     holds_others = True
 
     def is_gone(self, stack: Stack, is_preview: bool) -> bool:
-        """Whether a cluster that does not answer provably no longer exists. An update starts our stopped cluster."""
+        """Whether a cluster that does not answer provably no longer exists.
+
+        In an update, but not in a preview, this method also starts a stopped cluster of ours.
+        """
         return False
 
     def is_lost(self, props: Props) -> bool:
         """Whether the cluster with these properties in the state no longer exists, nor do its objects.
 
-        Only its owner (the container engine, snapd) proves that. An API server that does not answer proves nothing.
+        Only the program that runs the cluster (the container engine, snapd) proves that. An API server that does not
+        answer proves nothing.
         """
         return False
 

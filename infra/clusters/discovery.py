@@ -29,13 +29,13 @@ class ClusterContents:
     Parameters:
         problem: why no cluster can be asked; else empty.
         namespaces: existing namespaces among those asked for.
-        leaving: those that are being deleted, this stack's included.
+        leaving: the namespaces asked for that are being deleted, this stack's included.
         crd: whether the definition of the stack's kind of job exists.
         operator: whether its controller exists.
         beneath: whether the definition exists that the kind of job is built on.
         gang_scheduler: whether an operator starts all replicas of a job together.
         kueue, kueue_crds: whether Kueue and its definitions exist.
-        shared: titles of existing flavors and priority classes among the stack's.
+        shared: titles of the stack's flavors and priority classes that somebody else has created.
         offered: sum of the nodes' GPUs and other counted resources, used or free; None if nodes were not listed.
         nodes: name -> taints of each node that takes new pods.
     """
@@ -56,15 +56,15 @@ class ClusterContents:
 
 @dataclass(frozen=True)
 class Question:
-    """What a stack asks a cluster: a user with rights in one namespace may ask for nothing else.
+    """What a stack asks a cluster. It asks only for what it needs: a user may have rights in only one namespace.
 
     Parameters:
         namespaces: the namespaces that the stack creates if they are missing.
-        operator: ask for an operator. If False, ask only whether the server has the stack's kind of job: then somebody
-            else's operator, with a gang scheduler, is assumed.
+        operator: ask for an operator. If False, ask only whether the server has the stack's kind of job. If it has,
+            somebody else's operator with a gang scheduler is assumed.
         nodes: ask for the nodes and their resources.
         kind: of the stack's jobs.
-        kueue: ask for Kueue. If the user may not ask, Kueue is assumed if the server has its kinds.
+        kueue: ask for Kueue. If the user may not ask, the server's kinds decide: with Kueue's kinds, Kueue is assumed.
         shared: titles of flavors and priority classes that somebody else may have created, too.
     """
 
@@ -79,8 +79,8 @@ class Question:
 def read_contents(look: Look, is_ours: IsOurs, question: Question) -> ClusterContents:
     """Read the cluster. Raises UnknownError if it does not answer.
 
-    If the user may not list a kind, ask instead whether the server has PyTorchJobs: if so, somebody else's operator is
-    assumed. A namespace that the user may not read is assumed to exist.
+    If the user may not list the operator or its CRD, ask instead whether the server has the stack's kind of job: if it
+    has, somebody else's operator is assumed. A namespace that the user may not read is assumed to exist.
     """
 
     def listed(is_asked: bool, kind: Kind, **selectors: str) -> Objects | None:
@@ -131,7 +131,8 @@ def _foreign(is_ours: IsOurs, kind: str, objects: Objects) -> list[str]:
 def _is_others(look: Look, is_ours: IsOurs, title: str) -> bool:
     """Whether a flavor or priority class is somebody else's.
 
-    If the user may not read it, the answer is True, unless the state holds it: else the update would delete it.
+    If the user may not read the object, it counts as somebody else's, except if the stack's state holds it. An object
+    in the state stays this stack's: the update would delete it otherwise.
     """
     kind, name = title.split("/")
     try:

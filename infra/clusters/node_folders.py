@@ -24,11 +24,13 @@ def ensure_one_folder(stack: Stack, nodes: Mapping[str, Taints]) -> None:
     if not stack.has_folder:
         return
     if node and nodes and node not in nodes:
-        fix = f"write `node: {next(iter(nodes))}`, or remove it"
+        fix = f"write `node: {next(iter(nodes))}`, or remove `node`"
         raise _refused(stack, node, f"a node that takes pods: {listed(list(nodes), SHOWN)}", fix)
     usable = reached(stack, nodes)
     if len(usable) > 1 and not node and not config.shared:
-        allowed = f"the node that has the folder, because pods may run on several: {listed(usable, SHOWN)}"
+        allowed = (
+            f"the node that has the folder, because pods may run on several nodes: {listed(usable, SHOWN)}"
+        )
         fix = f"add `node: {usable[0]}`, or `shared: true` if all these nodes have the same folder"
         raise _refused(stack, "(absent)", allowed, fix)
 

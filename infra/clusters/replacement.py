@@ -1,6 +1,7 @@
-"""Decides whether a stack's own cluster may be replaced: says what is lost, and refuses while it has others' objects.
+"""Decides whether a stack's own cluster may be replaced: says what is lost, and refuses if it has others' objects.
 
-Only a changed key of the stack file causes a replacement. A newer node image is used only if the user asks for it.
+A changed key of the stack file, or a lost node, causes a replacement. A newer node image is used only if the user asks
+for it.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from infra.objects.api import ApiAddress
 from infra.objects.look import Look, UnknownError
 
 SHOWN = 10
+DEFAULT = "the default of kind"
 SHORT_S = 5.0
 """How long to wait, in seconds, for an API server whose answer only adds details to an error."""
 
@@ -33,8 +35,8 @@ def newer_image(stack: str, made_with: str | None, now: str | None) -> str:
     if made_with == now:
         return ""
     return (
-        f"the cluster keeps its node image, {made_with or 'that of kind'}; {now or 'that of kind'} is available.\n"
-        f"  to replace the cluster and use it: {command(stack)}"
+        f"the cluster keeps its node image, {made_with or DEFAULT}; {now or DEFAULT} is available.\n"
+        f"  to replace the cluster and use that image: {command(stack)}"
     )
 
 
@@ -50,18 +52,20 @@ def ensure_allowed(name: str, stack: str, reasons: list[str], say: Callable[[str
         if not is_allowed():
             raise ReplacementRefusedError(
                 f"cluster {name} would be replaced ({why}), but its objects cannot be listed: {error}\n"
-                f"  fix: undo the change; to replace it and lose all objects: {command(stack)}"
+                f"  fix: undo a change of the stack file; to replace the cluster and lose all its objects: "
+                f"{command(stack)}"
             ) from None
         others = []
     if others and not is_allowed():
         raise ReplacementRefusedError(
             f"cluster {name} would be replaced ({why}), but it has objects that are not stack "
             f"{stack}'s:\n{_listed(others)}\n"
-            f"  fix: save them or undo the change; to replace it and lose them: {command(stack)}"
+            f"  fix: save them, or undo a change of the stack file; to replace the cluster and lose them: "
+            f"{command(stack)}"
         )
     lost = f"\n  lost with it:\n{_listed(others)}" if others else ""
     say(
-        f"cluster {name} is replaced ({why}): its objects are created again, pods' logs are lost; "
+        f"cluster {name} is replaced ({why}): the stack's objects are created again, pods' logs are lost; "
         f"models and data stay: they are folders of this machine{lost}"
     )
 

@@ -78,7 +78,7 @@ def examine(stack: Stack, is_ours: IsOurs, asked: Look) -> ClusterContents:
 def question(stack: Stack, is_ours: IsOurs) -> Question:
     """What to ask the stack's cluster.
 
-    A stack with a given claim, image and operator does not list others' objects.
+    A stack that uses somebody else's claim and operator lists no objects of others, except Kueue's.
     """
     installs = stack.operator.install is not Install.NEVER
     kueue, quota = stack.operator.queue is Queueing.KUEUE, stack.cluster.queue
@@ -105,8 +105,8 @@ def _is_given(stack: Stack, is_ours: IsOurs) -> bool:
 def ensure_old_cluster_may_go(stack: Stack, held: StackState) -> None:
     """Say what is lost if a stack moves from its own cluster to another kind or name: Pulumi deletes the old cluster.
 
-    If kind and name stay, the cluster's resource checks its replacement. Raises ReplacementRefusedError, before
-    anything is touched, if the old cluster has others' objects.
+    If kind and name stay, the diff of the cluster's resource checks a replacement. Raises ReplacementRefusedError,
+    before anything is touched, if the old cluster has others' objects.
 
     Parameters:
         held: what the stack's state holds.
@@ -174,7 +174,7 @@ def ensure_offered(stack: Stack, offered: Mapping[str, Decimal]) -> None:
                     f"at most {there.normalize():f} {name} in this cluster; "
                     f"{job.replicas.total} replicas need {wanted.normalize():f}"
                 )
-                fix = f"lower resources.{of} or replicas, or install the device plugin of {name} on its nodes"
+                fix = f"lower resources.{of} or replicas, or install the device plugin of {name} on the cluster's nodes"
                 shown = job.resources.gpu if of == "gpu" else value
                 raise ConfigError(paragraph(stack.file, key, shown, allowed, fix))
 

@@ -1,4 +1,4 @@
-"""A ValidatingAdmissionPolicy of the rules, and its binding to the jobs' namespace.
+"""The rules as a ValidatingAdmissionPolicy, and the binding of this policy to the jobs' namespace.
 
 Source: https://kubernetes.io/docs/reference/access-authn-authz/validating-admission-policy/
 """
@@ -19,7 +19,7 @@ from infra.trainer_controller.patches import REPOSITORIES as TRAINERS
 from infra.training_operator import patches
 
 API = "admissionregistration.k8s.io/v1"
-# A provisioner sets it on the volumes that it creates: their storage class decides about policy and place.
+# A provisioner sets this annotation on its volumes: their storage class decides their reclaim policy and their place.
 PROVISIONED = "pv.kubernetes.io/provisioned-by"
 ACTIONS = {Guard.WARN: ["Warn", "Audit"], Guard.DENY: ["Deny", "Audit"]}
 OPERATOR = "ghcr.io/kubeflow/training-v1/training-operator"
@@ -113,7 +113,7 @@ def _resources() -> list[Manifest]:
 
 
 def _is_ours(stack: Stack) -> str:
-    """The expression for the stack's objects: the binding's selector matches all objects without a namespace.
+    """An expression that is true for the stack's objects: the binding matches all objects without a namespace.
 
     A volume belongs to the namespace of its claim.
     """

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Bound = Mapping[str, Any]
-"""What the first word of a path names: `object`, and a part of it, such as `container`."""
+"""The first word of a path -> what it names: `object`, or a part of the object, such as `container`."""
 
-# Words of CEL that stand for no field behind a dot.
+# Reserved words of CEL: after a dot they may not name a field.
 RESERVED = {
     "namespace",
     "package",
@@ -68,7 +68,7 @@ class Field:
         return None
 
     def cel(self) -> str:
-        """An optional value."""
+        """The field as an optional value of CEL."""
         first, *others = (_chained(path) for path in self.paths)
         return first + "".join(f".or({each})" for each in others)
 
@@ -77,7 +77,7 @@ class Field:
         return str(self.read(bound) or "")
 
     def cel_text(self) -> str:
-        """The same in CEL."""
+        """The same text in CEL."""
         return f'{self.cel()}.orValue("")'
 
 
@@ -111,7 +111,7 @@ class Condition(ABC):
 
     @abstractmethod
     def holds(self, bound: Bound, allowed: Allowed) -> bool:
-        """Whether the object that `bound` names meets it."""
+        """Whether the object that `bound` names meets the condition."""
 
     @abstractmethod
     def cel(self, allowed: Allowed) -> str:

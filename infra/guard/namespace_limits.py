@@ -17,7 +17,7 @@ def manifests(stack: Stack, controllers: Iterable[Manifest] = ()) -> list[Manife
     """The quota and limit range of the stack file. Raises ConfigError if the stack's own pods would exceed them.
 
     Parameters:
-        controllers: the objects of the stack's own operator and scheduler; they may run in the same namespace.
+        controllers: the objects of the stack's own operator and of Kueue, which may run in the same namespace.
     """
     quota, limit_range = stack.cluster.quota, stack.cluster.limit_range
     metadata = {
@@ -68,7 +68,7 @@ def _is_in(controller: Manifest, namespace: str) -> bool:
 
 
 def _pods_of(controller: Manifest) -> tuple[dict[str, str], int]:
-    """The limits of one of its pods, and the number of pods."""
+    """The limits of one pod of `controller`, and the number of its pods."""
     (program,) = controller["spec"]["template"]["spec"]["containers"]
     return program["resources"]["limits"], controller["spec"].get("replicas", 1)
 

@@ -36,12 +36,12 @@ class Rule:
     """One policy.
 
     Parameters:
-        scope: the parts of an object that it checks.
+        scope: the parts of an object that the rule checks.
         condition: must be true for each part.
-        demand: the API server's message to a user who breaks it.
+        demand: the API server's message to a user who breaks the rule.
         problem: the review's message, with the values of the paths in braces, `{container.name}`.
         fix: the fix, in a stack file if possible.
-        unless: objects to which it does not apply.
+        unless: objects to which the rule does not apply.
     """
 
     scope: Scope
@@ -96,8 +96,8 @@ def _named_right(key: str) -> Rule:
         rule_scopes.RIGHTS,
         Not(Lists(at("right", key), "*")),
         f"a role has to list its {key} instead of *",
-        f"a rule grants every one of {key}",
-        f"list the {key} that are needed instead of *",
+        f"a rule grants all {key}",
+        f"instead of *, list the {key} that are needed",
     )
 
 
@@ -114,7 +114,7 @@ _PREPARES = Either(
     )
 )
 _IMAGE = at("container", "image")
-_UNLIKE = "move it there, or add its parent to `trainstack:storage: {allowedRoots: […]}`"
+_UNLIKE = "move the folder there, or add its parent to `trainstack:storage: {allowedRoots: […]}`"
 _CLAIMED = at("object", "spec", "hostPath", "path")
 _MOUNTED = at("volume", "hostPath", "path")
 
@@ -124,7 +124,7 @@ RULES: dict[str, Rule] = {
         Either((Contains(_IMAGE, "@sha256:"), Unpinned(_IMAGE))),
         "every image needs a digest: name@sha256:<digest>",
         "image {container.image} has no digest, so what runs can change without a review",
-        "write it as name@sha256:…, which `docker push` prints, or `trainstack:image: {unpinned: true}`",
+        "write it as name@sha256:…, which `docker push` prints, or set `trainstack:image: {unpinned: true}`",
     ),
     "CPU limit": _limit("cpu"),
     "memory limit": _limit("memory"),
@@ -174,7 +174,7 @@ RULES: dict[str, Rule] = {
         Present(at("object", "metadata", "labels", f"{POD_SECURITY}/enforce")),
         f"the namespace has to enforce a Pod Security level: label {POD_SECURITY}/enforce",
         "no Pod Security level is enforced",
-        f"label it {POD_SECURITY}/enforce: baseline or restricted",
+        f"label the namespace {POD_SECURITY}/enforce: baseline or restricted",
     ),
 }
 """Name -> rule."""

@@ -76,7 +76,7 @@ class Scope:
 
     Parameters:
         kinds: kinds of the objects.
-        parts: an object -> for each part, the names for its paths.
+        parts: an object -> for each of its parts, what the first words of paths name.
         cel: a condition on a part -> the condition for all parts of an object; true for an object without such parts.
     """
 
@@ -92,7 +92,7 @@ def objects(*kinds: str) -> Scope:
 
 
 def _of_pods(name: str, *fields: str) -> Scope:
-    """The entries of these lists of each pod, with the names `name` and `pod`."""
+    """The entries of the lists `fields` of each pod. A path calls an entry `name`, and its pod `pod`."""
 
     def parts(manifest: Manifest) -> Iterator[Bound]:
         for pod in pod_specs(manifest):
@@ -105,7 +105,7 @@ def _of_pods(name: str, *fields: str) -> Scope:
 
 
 CONTAINERS = _of_pods("container", "initContainers", "containers")
-# What `kubectl debug` adds to a pod; Kubernetes lets it have no resources.
+# Also the containers that `kubectl debug` adds to a pod. They may have no limits, so CONTAINERS leaves them out.
 ALL_CONTAINERS = _of_pods("container", "initContainers", "containers", "ephemeralContainers")
 POD_VOLUMES = _of_pods("volume", "volumes")
 REPLICA_TYPES = Scope(

@@ -35,7 +35,7 @@ def _local_repository(stack: Stack) -> str:
 
 
 class Image(pulumi.ComponentResource):
-    """Ready-made, pushed to a repository elsewhere, or in the kind cluster's registry and on its nodes."""
+    """The jobs' image: a ready-made one, or an image that is built here and pushed to a registry or imported."""
 
     reference: pulumi.Output[str]
 

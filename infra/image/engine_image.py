@@ -54,7 +54,7 @@ def build(config: ImageConfig) -> str:
 
 
 def built(config: ImageConfig) -> str:
-    """As `build`. Returns a line about the image, or about the image that the cluster pulls."""
+    """As `build`, except for a ready-made image, which the cluster pulls. Returns a line about the image."""
     return f"{config.reference}: the cluster pulls it" if config.reference else f"image: {build(config)}"
 
 

@@ -1,4 +1,4 @@
-"""The files of a folder that go into an image: all except those that its .dockerignore names.
+"""The files of a folder that go into an image: all files except the ones that .dockerignore excludes.
 
 The rules are Docker's: https://docs.docker.com/build/concepts/context/#dockerignore-files
 """
@@ -65,7 +65,7 @@ def files(folder: Path) -> list[Path]:
     _ensure_usable(folder, Path())
     if ignoring.is_file():
         _ensure_usable(folder, Path(FILE))
-    # Names of files need not be UTF-8, here or there.
+    # Names of files need not be UTF-8, also in .dockerignore.
     text = ignoring.read_text("utf-8", "surrogateescape") if ignoring.is_file() else ""
     given = rules(text)
     closed: list[Path] = []
@@ -87,7 +87,7 @@ def _ensure_usable(folder: Path, path: Path) -> None:
             f"image.context: the name of {told} is not UTF-8\n  fix: rename it, {fix}"
         ) from error
     if not whole.is_symlink() and not _readable(whole):
-        raise CommandError(f"image.context: you may not read {told}\n  fix: `chmod u+rX` it, {fix}")
+        raise CommandError(f"image.context: you may not read {told}\n  fix: make it readable for you, {fix}")
 
 
 def _readable(path: Path) -> bool:

@@ -22,7 +22,7 @@ BASES = {"CPU_BASE": agreed.CPU_BASE, GPU_BASE: agreed.GPU_BASE}
 
 @dataclass(frozen=True)
 class Build:
-    """A build of Dockerfile_training. `tag` hashes target, build arguments and every file that goes in."""
+    """A build of Dockerfile_training. `tag` is a hash of target, build arguments and every file of the image."""
 
     target: Target
     arguments: Mapping[str, str]
@@ -78,7 +78,7 @@ def build(config: ImageConfig, root: Path, environment: Mapping[str, str] = os.e
 def project_build(
     config: ImageConfig, root: Path, environment: Mapping[str, str] = os.environ
 ) -> project.ProjectBuild | None:
-    """The build of the user's project that `config` asks for, on top of `build`'s image; None without one."""
+    """The build of the user's project that `config` asks for, on top of `build`'s image; None without a project."""
     return _project(config, build(config, root, environment).tag, bases(environment))
 
 

@@ -1,4 +1,4 @@
-"""A user's project as an image: the tag of its build, and the files that go in."""
+"""A user's project as an image: the tag of its build, and the files that the image gets."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class ProjectBuild:
 
     Parameters:
         arguments: build arguments of the user's Dockerfile, without the trainer image.
-        trainer: the tag of the trainer image that it builds on; None for a user's image without it.
-        tag: hashes the trainer's tag, the arguments, the Dockerfile and every file that goes in.
+        trainer: the tag of the trainer image on which the build starts; None if the user's Dockerfile does not use it.
+        tag: a hash of the trainer's tag, the arguments, the Dockerfile and every file of the image.
     """
 
     arguments: Mapping[str, str]
@@ -58,9 +58,9 @@ def build(
 
 
 def _ensure_nothing_hidden(folder: Path) -> None:
-    """Raises CommandError for a module that Python would import instead of the trainer or its own module.
+    """Raises CommandError for a module that Python would import instead of the trainer or a standard module.
 
-    The project comes first on PYTHONPATH. Python's own `test` does not count: programs do not import it.
+    The project comes first on PYTHONPATH. The standard module `test` does not count: programs do not import it.
     """
     hidden = {"trainer", *sys.stdlib_module_names} - {"test"}
     for path in ignored.files(folder):
@@ -88,9 +88,7 @@ def is_executable(path: Path) -> bool:
 
 
 def copy(folder: Path, target: Path) -> None:
-    """Copy the files of the image. In the copy, with other modes than `folder`, every user may read all files, and
-    group 0 may write to the folders.
-    """
+    """Copy the files of the image, with other modes: every user may read them, and group 0 may write to folders."""
     target.mkdir(parents=True)
     target.chmod(0o775)
     for path in ignored.files(folder):
@@ -98,7 +96,7 @@ def copy(folder: Path, target: Path) -> None:
 
 
 def copy_file(source: Path, made: Path) -> None:
-    """Copy a file or a link, and create its folder. Every user may read it, and execute it if its owner may."""
+    """Copy a file or a link, and create its folder. Every user may read the copy; all may execute an executable."""
     for place in reversed(made.parents):
         if not place.exists():
             place.mkdir()

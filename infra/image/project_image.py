@@ -15,10 +15,10 @@ from infra.image.providers import EngineImageProvider
 
 
 class ProjectImageProvider(EngineImageProvider):
-    """A build of a user's folder in the engine.
+    """Builds an image from a user's folder, in the container engine.
 
-    Properties: `tag`, `context` and `dockerfile` from the stack file, `arguments`, and `trainer`, the image
-    that it builds on.
+    Properties: `tag`, `context` and `dockerfile` from the stack file, `arguments`, and `trainer`, the trainer image on
+    which the build starts.
     """
 
     id = "project"

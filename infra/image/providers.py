@@ -22,8 +22,9 @@ from infra.process import CommandError, pipe
 class EngineImageProvider(Provider):
     """An image that is built in the engine, once for each `tag`; the output `image` is its name there.
 
-    It is never deleted: the next cluster uses the engine's cache. It is built from a copy of the sources. The copy's
-    tag must be the tag that the program computed: else an image with other content would keep that name for ever.
+    The image is never deleted: the next cluster uses the engine's cache. It is built from a copy of the sources. The
+    copy's tag must be the tag that the program computed: otherwise an image with other content would keep that name for
+    ever.
     """
 
     updated_by = ("tag",)
@@ -61,12 +62,12 @@ class EngineImageProvider(Provider):
         except FileNotFoundError:
             found = None
         if found != props["tag"]:
-            raise CommandError("the image's sources changed while it was built; run the same command again")
+            raise CommandError("the image's sources changed during its build; run the same command again")
         self.build(props, place, image)
 
 
 class BuiltImageProvider(EngineImageProvider):
-    """A build of Dockerfile_training in the engine. Properties: `tag`, `target`, `arguments`."""
+    """Builds an image from Dockerfile_training, in the container engine. Properties: `tag`, `target`, `arguments`."""
 
     id = "trainer"
 
@@ -128,7 +129,7 @@ class RegistryImage(Resource, module="trainstack", name="RegistryImage"):
 class RepositoryImageProvider(Provider):
     """An image of the engine, pushed to a remote repository. Properties: `image`, `repository`, `tag`.
 
-    It is never deleted there: others may use it.
+    The pushed image is never deleted: others may use it.
     """
 
     updated_by = ("repository", "tag")
@@ -176,7 +177,7 @@ def _import(props: Props) -> Props:
 
 
 class ImportedImage(Resource, module="trainstack", name="ImportedImage"):
-    """Output `reference`: by tag, which the hash of the image's inputs makes unique."""
+    """Output `reference`: the name with a tag; the hash of the image's inputs makes the tag unique."""
 
     reference: pulumi.Output[str]
 

@@ -26,7 +26,7 @@ MANIFESTS = ", ".join(
 )
 TIMEOUT_S = 10
 DOCKER_CONFIG_FILE = "config.json"
-# Programs that store a user's logins: docker would ask them instead of reading the file.
+# Settings with programs that store a user's logins: docker would ask such a program instead of reading our file.
 HELPERS = ("credsStore", "credHelpers")
 
 

@@ -1,7 +1,7 @@
 """Resolves a user project's packages on this machine, because a container may reach no package index.
 
-Packages of the image are not installed again. Empty wheels of the same versions, marked as the image's, stand for them
-in uv. If a requirement does not fit the image's version, uv explains the conflict.
+Packages of the image are not installed again. uv gets empty wheels of the same versions instead, whose versions are
+marked as the image's. If a requirement does not fit the image's version, uv explains the conflict.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ def _asks_for(folder: Path, name: str) -> bool:
 def install(folder: Path, target: Path, image: str) -> None:
     """Install the packages that the project in `folder` requires and `image` lacks, into the new folder `target`.
 
-    Raises CommandError: uv is missing, a package does not exist for the image's Python, or a requirement does not fit a
-    package of the image.
+    Raises CommandError if uv is missing, if a package does not exist for the image's Python, or if a requirement does
+    not fit a package of the image.
 
     Parameters:
         folder: a copy of the project; a build may write into it.
@@ -101,13 +101,13 @@ def install(folder: Path, target: Path, image: str) -> None:
         _uv_install(folder, wanted, target, known, held)
     for made in target.glob(f"*{_MARK}.dist-info"):
         shutil.rmtree(made)
-    # Scripts with the path of this machine's Python, and uv's lock.
+    # The image needs no scripts with the path of this machine's Python, and no lock of uv.
     for private in (target / "bin", target / ".lock"):
         shutil.rmtree(private) if private.is_dir() else private.unlink(missing_ok=True)
 
 
 def _plain(packages: dict[str, str]) -> list[tuple[str, str]]:
-    """Names in the spelling of wheels, with their public versions; without versions that cannot be compared."""
+    """Names in the spelling of wheels, with public versions. A version that cannot be compared is left out."""
     public = {_normal(name): version.partition("+")[0] for name, version in packages.items()}
     return sorted((name, version) for name, version in public.items() if _VERSION.fullmatch(version))
 
@@ -164,5 +164,5 @@ def _uv_install(folder: Path, wanted: list[str], target: Path, known: Contents, 
             raise
         raise CommandError(
             f"{error}\n  {_MARK} marks packages of the image, which cannot change\n"
-            "  fix: loosen the requirement, or build your own image with image.dockerfile"
+            "  fix: let the requirement allow the image's version, or build your own image with image.dockerfile"
         ) from None

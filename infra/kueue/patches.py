@@ -1,4 +1,4 @@
-"""Our changes of upstream's objects, one pure function each. The objects stay in upstream's namespace."""
+"""Our changes of Kueue's objects, one pure function each. The objects stay in the namespace that upstream names."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ from infra.upstream import vendored
 
 PROJECT = "kueue"
 REPOSITORY = "registry.k8s.io/kueue/kueue"
-# The image that the release publishes; its manifests name one of its own tests.
+# The image that the release publishes. The release's manifests name another image, which the project uses for tests.
 IMAGE = f"{REPOSITORY}:{vendored.version(PROJECT)}"
 CONTROLLER = "kueue-controller-manager"
 CONFIGURATION, FILE = "kueue-manager-config", "controller_manager_config.yaml"
 CONFIGURATION_DIGEST = "trainstack/kueue-config"
 API = "trainstack/operator-api"
-"""Annotation of Kueue's pod with `operator.api`: another API starts Kueue again."""
+"""Annotation of Kueue's pod with the value of `operator.api`: a change of the API restarts Kueue."""
 JOBS = (PYTORCHJOB, TRAINJOB)
-"""The kinds of jobs that Kueue handles, whichever API the stack has.
+"""The kinds of jobs that Kueue handles, for each API of the stack.
 
 After a change of the API, Kueue still has to release the Workloads of the old API's jobs: a Workload that is never
-released counts against the quota, and keeps the definition of Workloads from being deleted.
+released counts against the quota, and prevents the deletion of the CRD of Workloads.
 """
-# A server behind the API server that lists waiting jobs: while it is away, no namespace of the cluster can be deleted.
+# Kueue's own API for lists of waiting jobs. While it does not answer, no namespace of the cluster can be deleted.
 VISIBILITY, VISIBILITY_GATE = "visibility", "VisibilityOnDemand"
 
 
 def admitted(api: OperatorApi) -> list[JobKind]:
     """The kinds of jobs that Kueue's webhooks see in a stack of `api`.
 
-    Kueue waits for a definition that the cluster lacks (setupControllers in pkg/controller/jobframework/setup.go). For
-    TrainJobs this fails when the definition comes ("setting index on runtimeClass"), and the webhook then refuses each
-    TrainJob. So a stack of v1 leaves TrainJobs alone, and Kueue starts again with the API.
+    Kueue waits for a CRD that the cluster lacks (setupControllers in pkg/controller/jobframework/setup.go). For
+    TrainJobs this fails when the CRD is created ("setting index on runtimeClass"), and the webhook then refuses each
+    TrainJob. So the webhooks do not see TrainJobs in a stack of v1, and a change of the API restarts Kueue.
     """
     return [PYTORCHJOB, *([TRAINJOB] if api is OperatorApi.V2 else [])]
 
 
 def is_wanted(each: Manifest, bound: set[str]) -> bool:
-    """Whether the stack registers an object: no roles for users, and no objects for the server of VISIBILITY.
+    """Whether the stack registers an object: no namespace, no roles for users, no objects of VISIBILITY.
 
     Parameters:
         bound: names of Kueue's own roles.
@@ -69,7 +69,8 @@ def configuration(upstream: Manifest) -> Manifest:
 def webhooks(upstream: Manifest, jobs: Iterable[JobKind]) -> Manifest:
     """The webhooks of Kueue's own kinds and of these kinds of jobs.
 
-    Upstream has more webhooks, for each pod and Deployment of the cluster: while Kueue is away, none could be created.
+    Upstream has more webhooks, for each pod and Deployment of the cluster. With them, no pod and no Deployment could be
+    created while Kueue does not run.
     """
     known = {(each.group, each.plural) for each in jobs}
 
@@ -88,14 +89,14 @@ def deployment(upstream: Manifest, configured: Manifest, api: OperatorApi) -> Ma
     """Upstream's Deployment with its release's image, limits, a quick probe, and what `restricted` asks for.
 
     Parameters:
-        configured: the ConfigMap. Kueue reads it once, so another one starts Kueue again.
+        configured: the ConfigMap. Kueue reads it only at its start, so a change restarts Kueue.
         api: the API of the stack's jobs.
     """
     changed = copy.deepcopy(upstream)
     template = changed["spec"]["template"]
     (manager,) = template["spec"]["containers"]
     manager["image"] = IMAGE
-    # The image's own entry point, and its version for good.
+    # Then the image's entry point runs, and nodes do not pull this version again.
     del manager["command"], manager["imagePullPolicy"]
     confine(template["spec"])
     digest = hashlib.sha256(configured["data"][FILE].encode()).hexdigest()[:12]
@@ -104,7 +105,7 @@ def deployment(upstream: Manifest, configured: Manifest, api: OperatorApi) -> Ma
 
 
 def patched(upstreams: Iterable[Manifest], stack: str, api: OperatorApi) -> list[Manifest]:
-    """The objects to register for `stack`, CRDs first, without the namespace, which outlives them.
+    """The objects to register for `stack`, CRDs first. The namespace is not among them: it outlives them.
 
     Parameters:
         upstreams: Kueue's objects.

@@ -35,10 +35,13 @@ WITHOUT = {
         ("ClusterQueue", "LocalQueue", "ResourceFlavor", "WorkloadPriorityClass"), "leave `cluster.queue` out"
     ),
     "Job": "write `storage.prepare: false`",
-    "Namespace": f"use one that has your claim (`storage: {{kind: claim, claim: NAME}}`); for the operator's, {NEVER}",
+    "Namespace": (
+        "use a namespace with your claim (`storage: {kind: claim, claim: NAME}`); "
+        f"for the operator's namespace, {NEVER}"
+    ),
     "NetworkPolicy": "leave `job.egress` out",
     "PersistentVolume": "write `storage: {kind: claim, claim: NAME}`, and use claims for data (`job.data`)",
-    "Secret": f"name an existing Secret (`secret:`) in `job.env`; for the operator's, {NEVER}",
+    "Secret": f"name an existing Secret (`secret:`) in `job.env`; for the operator's Secret, {NEVER}",
 }
 """Kind of an object that the user may not read -> how the stack avoids that kind. For other kinds: NEVER."""
 
@@ -58,8 +61,8 @@ class Ownership:
     Parameters:
         held: what the stack's state holds.
         owner: the id in this stack's mark; None if it has none yet.
-        own_cluster: whether this clone created the cluster: an object without an id in it is then this stack's.
-        given: whether the user passed the id (ADOPT). Copied labels then count, too: the user has seen the list.
+        own_cluster: whether this clone created the cluster. Then an object without an owner id is this stack's.
+        given: whether the user passed the id (ADOPT). Then copied labels count, too: the user has seen the objects.
     """
 
     held: StackState
@@ -79,12 +82,12 @@ class Ownership:
 
 @dataclass(frozen=True)
 class Survey:
-    """Live objects of planned names.
+    """The objects in the cluster that have the names of planned objects.
 
     Parameters:
         lost: this stack's objects that are not in its state.
         others: others' objects.
-        live: all objects.
+        live: all of these objects.
     """
 
     lost: tuple[Manifest, ...] = ()
@@ -95,8 +98,8 @@ class Survey:
 def survey(look: Look, planned: Iterable[Manifest], ownership: Ownership) -> Survey:
     """Look up each planned object, also objects in the state. Raises UnknownError.
 
-    The refresh of the same update has already taken each object of these names for the stack's. The program still reads
-    the state from before the refresh: Pulumi writes the refreshed state only with the first change.
+    The refresh of the same update treats each object of these names as the stack's. But the program still reads the
+    state from before the refresh: Pulumi writes the refreshed state only with the first change.
     """
     live = list(_live(look, planned))
     return Survey(
@@ -133,7 +136,7 @@ def refuse_others(found: Survey, stack: str) -> None:
 def report_lost(
     found: Survey, ownership: Ownership, stack: str, environment: Mapping[str, str] = os.environ
 ) -> bool:
-    """Tell `make up` which objects are missing in the state. True if a first pass registers only cluster and image.
+    """Tell `make up` which objects are missing in the state. True if this pass registers only cluster and image.
 
     Raises LostObjectsError, before anything is touched, for objects that `make up` has to put into the state.
     """
@@ -162,7 +165,7 @@ def _whose(live: Manifest) -> str:
     labels = live["metadata"].get("labels") or {}
     if STACK not in labels:
         return "without a mark"
-    copied = "; Pulumi did not write these labels: a copy" if is_copied(live) else ""
+    copied = "; Pulumi did not write these labels, so the object is a copy" if is_copied(live) else ""
     return f"stack {labels[STACK]}, owner {labels.get(OWNER, 'unknown')}{copied}"
 
 

@@ -29,7 +29,9 @@ CREDENTIALS = ["BearerToken"]
 
 
 class ClusterApi:
-    """Objects of one cluster, by kind, name and namespace. No namespace: all namespaces, or a kind without namespaces.
+    """Objects of one cluster, by kind, name and namespace.
+
+    An empty namespace means all namespaces, or a kind without namespaces.
 
     Each call raises ApiException for a failed request, and the errors of urllib3.
 
@@ -60,7 +62,7 @@ class ClusterApi:
     def listed(
         self, kind: Kind, namespace: str = "", *, labels: str = "", fields: str = ""
     ) -> list[Manifest]:
-        """The objects that the selectors match. `kind` is added: the server leaves it out of lists."""
+        """The objects that the selectors match, each with its `kind`, which the server leaves out of lists."""
         found, _ = self.snapshot(kind, namespace, labels=labels, fields=fields)
         return [{**each, "kind": kind.kind} for each in found]
 

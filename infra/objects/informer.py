@@ -29,7 +29,8 @@ PAUSE_S = 1
 """Seconds between two lists if a watch is refused or failed.
 
 Kubernetes collects the changes of a Job's pods for a second before it lets the Job fail (SyncJobBatchPeriod in
-pkg/controller/job/job_controller.go). JobSet then deletes the pods, and the reason of their failure is lost.
+pkg/controller/job/job_controller.go). JobSet then deletes the pods, and the reason of their failure is lost. A longer
+pause could miss the reason.
 """
 
 
@@ -68,7 +69,7 @@ class Informer:
         self._watch_from = 0.0
 
     def objects(self, key: str) -> list[Manifest]:
-        """The objects with this key. Raises the error of the last list, until a list succeeds."""
+        """The objects with this key. If the last list or watch failed, raises its error until a list succeeds."""
         self._heard.wait()
         if error := self._error:
             raise error.with_traceback(None)
@@ -108,7 +109,7 @@ class Informer:
             self._ended.wait(PAUSE_S)
 
     def _list_and_watch(self) -> None:
-        """Raises the errors of the list. If the cause that ended a watch persists, the next list raises it."""
+        """Raises the errors of the list, and unexpected errors of a watch. The next list raises others if they last."""
         chosen = self.selection
         # A new connection each time: the kubeconfig may have changed.
         cluster = ClusterApi.at(chosen.address, urllib3.Retry(0), ANSWER_S)

@@ -29,10 +29,10 @@ class JobKind(Kind):
     """One kind of job.
 
     Parameters:
-        container: name of the container in a replica's pod; the controller looks for it.
-        crds: every CRD that its controllers need, its own last.
-        selector: selects its controller's Deployment, also one that somebody else installed.
-        beneath: another project's kind that it runs on; None if there is none.
+        container: name of the container in a replica's pod; the controller looks for this name.
+        crds: every CRD that the kind's controllers need; the last one is the CRD of this kind.
+        selector: selects the Deployment of the kind's controller, also a Deployment that somebody else installed.
+        beneath: a kind of another project, of which the controller creates objects; None if there is none.
     """
 
     container: str

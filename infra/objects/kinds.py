@@ -34,7 +34,7 @@ class Kind:
 
     @property
     def crd(self) -> str:
-        """The name of its definition."""
+        """The name of the CRD that defines the kind."""
         return f"{self.plural}.{self.group}"
 
 

@@ -13,25 +13,26 @@ VERSION = "app.kubernetes.io/version"
 NAME_OF_NAMESPACE = "kubernetes.io/metadata.name"
 # The stack that created an object. Objects without this label are not ours: we do not touch them.
 STACK = "trainstack/stack"
-# Two stacks may have one name. So this is a random id. Only the state of the stack that created the object has it.
+# A random id, because two stacks may have the same name. Only the state of the stack that created the object has it.
 OWNER = "trainstack/owner"
 # On every pod of a job, also in a rendering for GitOps engines, where jobs have other names.
 OF_JOB = "pytorch_job_name"
-# On a TrainJob's pods. Others may use the runtime of our job, and then their pods have its other labels, too.
+# On a TrainJob's pods. Others may use our job's runtime. Then the runtime's labels are also on
+# their pods, but this label has another value there.
 OF_JOBSET = "jobset.sigs.k8s.io/jobset-name"
 # Annotation of a job in a Kueue queue: the manifest that it was created from.
 QUEUED = "trainstack/queued"
 SKIP_AWAIT = {"pulumi.com/skipAwait": "true"}
 
-# The names of the field managers of Pulumi's plugin, real or ours, begin so, for creations and for updates.
+# The names of field managers of Pulumi's plugin, real or ours, begin with this word, for creations and for updates.
 PLUGIN = "pulumi"
 
 
 def is_copied(live: Mapping[str, Any]) -> bool:
     """Whether an object has an owner id that Pulumi's plugin did not write: somebody copied the labels.
 
-    The server records in metadata.managedFields who wrote a field. A copied object has another record. Without that
-    list, as in inputs, the answer is False.
+    The server records in metadata.managedFields who wrote a field. A copied object has another record. Without
+    managedFields, as in inputs, the answer is False.
     """
     metadata = live["metadata"]
     if not metadata.get("managedFields") or OWNER not in (metadata.get("labels") or {}):

@@ -1,7 +1,8 @@
 """Reads a cluster for the guards, which decide whether the program may touch something.
 
-A guard asks for objects. Each is absent, present or *unknown*: forbidden or unreachable. Unknown is an error that no
-guard catches: it never counts as absent, ours or allowed. The program ends with this error, and touches nothing.
+A guard asks for objects. Each object is absent, present or *unknown*: forbidden or unreachable. Unknown is an error. An
+unreachable object ends the program, which then touches nothing. A few guards catch the error for a forbidden object:
+they assume that others have the object, or leave the check to the API server.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class UnknownError(ProgramError):
 
 
 class ForbiddenError(UnknownError):
-    """This user lacks the right to read it."""
+    """This user lacks the right to read the object."""
 
 
 class _GoneError(Exception):
@@ -56,7 +57,8 @@ def never() -> bool:
 class Look:
     """Asks one cluster. If the cluster provably no longer exists, all objects are absent.
 
-    A 403 counts only after the server has said that it is ready: a server that has just started refuses every user.
+    A 403 counts only if the server has said that it is ready, or if the 403 lasts: a server that has just started
+    refuses every user.
 
     Parameters:
         show: gets a line when the server goes away, and one when it is back.
@@ -83,7 +85,7 @@ class Look:
         """The object of this name; None if it is absent. Raises UnknownError.
 
         Parameters:
-            without: for the error: what a user does who lacks the right to read it.
+            without: what the error advises a user who lacks the right to read the object.
         """
 
         def ask() -> Manifest:
@@ -102,7 +104,7 @@ class Look:
         Raises UnknownError.
 
         Parameters:
-            without: as of `get`.
+            without: as for `get`.
         """
 
         def ask() -> list[Manifest]:
@@ -111,7 +113,7 @@ class Look:
         return self._ask(ask, kind, f"its {kind.plural}", f"list {_plural(kind, namespace)}", without)
 
     def serves(self, kind: Kind) -> bool:
-        """Whether the server has this kind: every user may ask for that. Raises UnknownError."""
+        """Whether the server has this kind. Every user may ask that. Raises UnknownError."""
         asked = self._ask(
             lambda: self._api.resources(kind.group, kind.version), kind, kind.group, f"get {kind.group}", ""
         )
@@ -169,7 +171,7 @@ class Look:
             raise
 
     def _ensure_ready(self) -> None:
-        """Raises the reason why the server is not ready. If it does not say, a 403 counts only if it lasts."""
+        """Raises the reason why the server is not ready. If it does not say, a 403 counts only if the 403 lasts."""
         self._patience.starting_s = min(STARTING_S, self.limit_s)
         try:
             said = self._api.read(READY)
@@ -192,7 +194,7 @@ class Look:
         )
 
     def _is_absent(self, kind: Kind, error: ApiException) -> bool:
-        """Whether the 404 comes from the server: for a missing group it answers with plain text, as a proxy may."""
+        """Whether the 404 comes from the server. For a missing group its answer is plain text, like a proxy's."""
         try:
             if json.loads(error.body or "")["kind"] == "Status":
                 return True

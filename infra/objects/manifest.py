@@ -50,8 +50,8 @@ class Object(pulumi.CustomResource):
 def delete_first(resource: pulumi.Resource, value: T) -> pulumi.Output[T]:
     """`value`, as if it came from `resource`. An object with this value is deleted before `resource`.
 
-    Before Pulumi deletes a resource, it replaces each resource that reads its properties and would be replaced for
-    them. The value stays known in previews.
+    Before Pulumi deletes `resource`, it replaces each other resource that reads a property of `resource`, if a change
+    of this property would replace the other resource. The value stays known in previews.
     """
     known = pulumi.Output.from_input(value)
     content = cast("Awaitable[T]", known.future(with_unknowns=True))
@@ -76,5 +76,5 @@ def register(manifest: Manifest, opts: pulumi.ResourceOptions, name: str = "") -
 
 
 def _group(api_version: str) -> str:
-    """The group and version in Pulumi's types: the core group has no name in the API, and the name `core` there."""
+    """The group and version in Pulumi's types: the core group has no name in the API, and the name `core` in Pulumi."""
     return api_version if "/" in api_version else f"core/{api_version}"

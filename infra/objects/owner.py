@@ -20,15 +20,16 @@ from infra.objects.labels import MANAGED_BY, OWNER, STACK
 
 
 class OwnerIdError(agreed.ProgramError):
-    """The user's ADOPT is not an owner id."""
+    """The user's ADOPT is no owner id, or not the id in the state."""
 
 
 def id_to_adopt(environment: Mapping[str, str] = os.environ) -> str | None:
-    """The owner id that the user passes; None without one. Raises OwnerIdError."""
+    """The owner id that the user passes as ADOPT; None without ADOPT. Raises OwnerIdError."""
     given = environment.get(agreed.ADOPT) or None
     if given and not agreed.OWNER_ID.fullmatch(given):
         raise OwnerIdError(
-            f"ADOPT={given} is not an owner id (16 digits and letters a to f)\n  fix: `make status` shows the id"
+            f"ADOPT={given} is not an owner id, which has 16 characters: digits 0 to 9 and letters a to f\n"
+            "  fix: use the id that `make status` shows"
         )
     return given
 

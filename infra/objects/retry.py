@@ -26,7 +26,7 @@ TRANSIENT = {0, 408, 429, 500, 502, 503, 504}
 
 
 class UnreachableError(ProgramError):
-    """The API server did not answer for PATIENCE_S seconds."""
+    """The API server did not answer for too long (`Patience.limit_s`)."""
 
 
 def is_transient(error: Exception) -> bool:
@@ -55,7 +55,7 @@ class Patience:
     forbidden_since: float | None = None
 
     def ask(self, call: Callable[[], T]) -> T:
-        """The result of `call`. Raises UnreachableError, and at once every error for which another try is useless."""
+        """The result of `call`. Raises UnreachableError, and at once each error that another try cannot remove."""
         while True:
             try:
                 result = call()
@@ -85,7 +85,7 @@ class Patience:
         elif now - self.away_since >= self.limit_s:
             raise UnreachableError(
                 f"the API server did not answer for {self.limit_s:.0f} s: {brief(error)}\n"
-                "  Nothing was changed. When `kubectl get nodes` works again, run `make up`: it continues from here"
+                "  fix: when `kubectl get nodes` works again, run the same command again: it continues from here"
             ) from None
         time.sleep(PAUSE_S)
 

@@ -31,7 +31,7 @@ class StackState:
         queued: of each job in a Kueue queue: `Kind/namespace/name` -> the manifest that it was created from.
         jobs: kind, namespace, name, uid and run of each job.
         finished: of each succeeded job that is deleted after it finished: `Kind/namespace/name` -> its run.
-        cluster: whether there is a provider for objects.
+        cluster: whether the state has a provider for Kubernetes objects.
         clusters: kind -> properties of the cluster that the stack created or uses; two while one replaces the other.
     """
 

@@ -33,7 +33,8 @@ class SharedFolderProvider(Provider):
     """Nodes that share a folder, as a probe has shown.
 
     Properties: `kubeconfigPath`, `context`, `namespace`, `image`, `claim`, `mountPath`, `pod`, `placements`, `file`,
-    `path`. The probe is repeated after a change of `instance` (the cluster) or `runs`, and for a node not in `nodes`.
+    `path`, `instance` (the cluster), `runs`, `nodes`. The probe is repeated after a change of a property of
+    `updated_by`, and for a node that is not in `nodes` of the state.
     """
 
     updated_by = ("instance", "path", "namespace", "claim", "runs", "placements")
@@ -71,7 +72,7 @@ def looked_at(props: Props) -> Props:
 def refusal(props: Props, found: str) -> str:
     """The error, in the form of a configuration error. `found`: the result of the probe."""
     allowed = f"true if all nodes have one folder in {props['path']}: {found}. No job was started"
-    fix = "mount the same file system there on each node; or name the node that has the folder: `node: NAME` instead"
+    fix = "mount the same file system there on each node; or replace `shared` by `node: NAME`, the node with the folder"
     return paragraph(props["file"], "trainstack:storage.shared", "true", allowed, fix)
 
 

@@ -1,6 +1,6 @@
 """Checks with pods on several nodes whether all nodes have the same folder.
 
-One pod writes a file there, the others wait for the file.
+One pod writes a file into the folder. The others wait for the file.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def writer(name: str, volume: MountedClaim, node: str, file: str) -> Manifest:
     pod = reader_pod.manifest(name, volume, command, node=node, writes=True)
     pod["spec"]["terminationGracePeriodSeconds"] = LEAVE_S
     (container,) = pod["spec"]["containers"]
-    # Its status says what failed.
+    # The container's status then says what failed.
     container["terminationMessagePolicy"] = "FallbackToLogsOnError"
     container["readinessProbe"] = {"exec": {"command": ["test", "-e", path]}, "periodSeconds": 1}
     return pod
@@ -152,7 +152,7 @@ def _is_ready(pod: Manifest) -> bool:
 
 
 def _has_ended(pod: Manifest) -> bool:
-    """Whether the pod has ended, or is being deleted."""
+    """Whether the pod has ended, or is not there."""
     return not pod or pod["status"]["phase"] in ("Succeeded", "Failed")
 
 

@@ -1,4 +1,4 @@
-"""Our changes of upstream's objects, one pure function each."""
+"""Our changes of the objects of Kubeflow Trainer and JobSet, one pure function each."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ JOBSET = "jobset-controller-manager"
 PUBLIC = "kubeflow-trainer-public"
 CERTIFICATE = "kubeflow-trainer-webhook-cert"
 REPOSITORIES = ("ghcr.io/kubeflow/trainer/trainer-controller-manager", "registry.k8s.io/jobset/jobset")
-# The images that each release publishes; JobSet's manifests name one for its own tests.
+# The images that each release publishes. JobSet's manifests name another image, which the project uses for tests.
 IMAGES = {
     TRAINER: f"{REPOSITORIES[0]}:{TRAINER_VERSION}",
     JOBSET: f"{REPOSITORIES[1]}:{JOBSET_VERSION}",
@@ -44,10 +44,11 @@ INJECTED = "cert-manager.io/inject-ca-from"
 SETTINGS, SETTINGS_FILE = "kubeflow-trainer-config", "controller_manager_config.yaml"
 SETTINGS_READ = "trainstack/settings"
 REPORTS_GATE, REPORTS_PORT = "TrainJobStatus", 10443
-"""The feature gate of reports of how far a TrainJob is, and the port that takes them, of the pod and of the Service."""
+"""The feature gate for reports of a TrainJob's progress, and the port of pod and Service that receives them."""
 REPORTS_END_S = 5
-"""Seconds until a trainer that takes reports is killed. It never ends by itself, and the next one waits for its lease:
-`Start` in pkg/statusserver/server.go of Kubeflow Trainer 2.3.0 waits for a channel that is never closed."""
+"""Seconds until Trainer's controller is killed, if it receives reports. Such a controller never ends by itself, and its
+successor waits for its lease: `Start` in pkg/statusserver/server.go of Kubeflow Trainer 2.3.0 waits for a channel that
+is never closed."""
 
 
 def additions() -> list[Manifest]:
@@ -60,7 +61,7 @@ def additions() -> list[Manifest]:
 
 
 def crd(upstream: Manifest) -> Manifest:
-    """The CRD without cert-manager, and without conversion: each has one version."""
+    """The CRD without cert-manager, and without conversion: each CRD has only one version."""
     changed = copy.deepcopy(upstream)
     changed["spec"].pop("conversion", None)
     changed["metadata"].get("annotations", {}).pop(INJECTED, None)
@@ -71,8 +72,8 @@ def deployment(upstream: Manifest, operator: OperatorConfig, reports: bool) -> M
     """Upstream's Deployment with its release's image, limits, a quick probe, and what `restricted` asks for.
 
     Parameters:
-        operator: the settings that it reads at its start.
-        reports: whether the trainer takes reports of how far a TrainJob is.
+        operator: section `operator`, with the settings that the controller reads at its start.
+        reports: whether the controller receives reports of a TrainJob's progress.
     """
     changed = copy.deepcopy(upstream)
     pod = changed["spec"]["template"]["spec"]
@@ -82,7 +83,7 @@ def deployment(upstream: Manifest, operator: OperatorConfig, reports: bool) -> M
     if changed["metadata"]["name"] == TRAINER:
         if reports:
             pod["terminationGracePeriodSeconds"] = REPORTS_END_S
-        # A change restarts it.
+        # A change of this annotation restarts the controller.
         read = {
             SETTINGS_READ: " ".join(f"{key}={value}" for key, value in throughput(operator).items()),
         }
@@ -93,12 +94,12 @@ def deployment(upstream: Manifest, operator: OperatorConfig, reports: bool) -> M
 
 
 def configuration(upstream: Manifest, operator: OperatorConfig, reports: bool) -> Manifest:
-    """A ConfigMap of upstream's; the one with the trainer's settings has what section `operator` gives.
+    """One of upstream's ConfigMaps. The ConfigMap with the controller's settings gets the values of section `operator`.
 
     Source: Configuration in pkg/apis/config/v1alpha1/configuration_types.go of the trainer.
 
     Parameters:
-        reports: whether it takes reports of how far a TrainJob is.
+        reports: whether the controller receives reports of a TrainJob's progress.
     """
     wanted = throughput(operator)
     if upstream["metadata"]["name"] != SETTINGS or not (wanted or reports):
@@ -113,7 +114,7 @@ def configuration(upstream: Manifest, operator: OperatorConfig, reports: bool) -
 
 
 def in_namespace(manifest: Manifest, namespace: str) -> Manifest:
-    """`manifest` in `namespace`, with what it refers to there; the trainer's base names none."""
+    """`manifest` in `namespace`, with its references to objects there. Upstream's manifests may name no namespace."""
     if manifest["kind"] not in CLUSTER_WIDE:
         manifest = {**manifest, "metadata": {**manifest["metadata"], "namespace": namespace}}
     return moved(manifest, namespace)
@@ -127,8 +128,8 @@ def patched(
     Parameters:
         upstream: JobSet's objects and the trainer's.
         stack: the stack's name, for the labels.
-        operator: the controllers' namespace, and the trainer's settings.
-        reports: whether the trainer takes reports of how far a TrainJob is.
+        operator: section `operator`: the controllers' namespace and settings.
+        reports: whether the controller receives reports of a TrainJob's progress.
     """
     by_kind: dict[str, Callable[[Manifest], Manifest]] = {
         CRD_KIND: crd,

@@ -1,4 +1,4 @@
-"""What we change in upstream's objects, one pure function each."""
+"""Our changes of the training-operator's objects, one pure function each."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ NAME = "training-operator"
 CRD_KIND = "CustomResourceDefinition"
 WEBHOOK_PATH = "/validate-kubeflow-org-v1-pytorchjob"
 IMAGE = "ghcr.io/kubeflow/training-v1/training-operator:v1-d6eb98e"
-"""As the vendored manifests have it."""
+"""The image that the vendored manifests name."""
 INIT_IMAGE = "busybox:1.37"
 INIT_TEMPLATE = "initContainer.yaml"
 INIT_FOLDER = "/etc/config"
 TEMPLATE_DIGEST = "trainstack/init-template"
-# The operator's default looks up rank 0's name. Ours waits for what the workers of our jobs need: that rank 0 listens,
-# on the port that the operator gives to jobs which name none. Others' jobs may name another one; for them, which do not
-# have the label of our runs, the name has to do.
+# The operator's default waits until rank 0's name resolves. Ours waits until rank 0 listens, because the workers of our
+# jobs need that. Our jobs name no port, so rank 0 listens on the operator's default port. Others' jobs may name another
+# port; they do not have the label of our runs, and for them it is enough that the name resolves.
 INIT_CONTAINER = """\
 - name: init-pytorch
   image: {{.InitContainerImage}}
@@ -65,7 +65,7 @@ THROUGHPUT_FLAGS = {
 LIMITS = {"cpu": "500m", "memory": "512Mi"}
 REQUESTS = {"cpu": "50m", "memory": "256Mi"}
 
-# Kind -> fields of its spec that `kubectl scale` and `kubectl edit` change, and what they are where upstream is silent.
+# Kind -> fields of its spec that `kubectl scale` and `kubectl edit` change, with their values if upstream sets none.
 DEFAULTS: dict[str, Manifest] = {"Deployment": {"replicas": 1}, "Service": {"type": "ClusterIP"}}
 
 
@@ -75,7 +75,7 @@ def throughput(operator: OperatorConfig) -> dict[str, int]:
 
 
 def throughput_flags(operator: OperatorConfig) -> list[str]:
-    """The training-operator's arguments for these keys."""
+    """The training-operator's arguments for the keys of THROUGHPUT_FLAGS."""
     return [f"{THROUGHPUT_FLAGS[key]}={value}" for key, value in throughput(operator).items()]
 
 
@@ -159,7 +159,7 @@ def confine(pod: dict[str, Any]) -> None:
 
 
 def explicit(manifest: Manifest) -> Manifest:
-    """`manifest` with fields that upstream leaves to the API server: an update corrects only fields that it names."""
+    """`manifest` with the fields of DEFAULTS: an update corrects only fields that the manifest names."""
     defaults = DEFAULTS.get(manifest["kind"])
     return {**manifest, "spec": {**defaults, **manifest["spec"]}} if defaults else manifest
 
@@ -209,7 +209,7 @@ def patched(
     namespace: str,
     flags: Sequence[str] = (),
 ) -> list[Manifest]:
-    """The objects to register for `stack`, the CRD first, without the namespace, which outlives the operator.
+    """The objects to register for `stack`, the CRD first. The namespace is not among them: it outlives them.
 
     Parameters:
         upstream: its objects.

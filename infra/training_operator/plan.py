@@ -9,6 +9,7 @@ from infra.clusters.selection import job_key
 from infra.config import ConfigError, Stack
 from infra.config.errors import paragraph
 from infra.config.operator import KUEUE_NAMESPACE, Install, OperatorApi, Queueing
+from infra.objects.job_kinds import OF_API
 from infra.training_operator.patches import throughput
 
 INSTEAD = "use a Kueue queue, which starts all replicas of a job or none: docs/kueue.md"
@@ -38,7 +39,7 @@ class Plan:
 
 
 def plan(stack: Stack, found: ClusterContents) -> Plan:
-    """The parts that `stack` has to install, in addition to the existing ones, `found`, which stay unchanged.
+    """The parts that `stack` has to install. Existing parts (`found`) stay unchanged.
 
     A cluster that could not be asked is assumed to be empty. Raises ConfigError if section `operator` asks for
     something impossible.
@@ -46,8 +47,9 @@ def plan(stack: Stack, found: ClusterContents) -> Plan:
     install = stack.operator.install
     if install is Install.ALWAYS and (found.crd or found.operator):
         raise _refused(stack, "auto: this cluster has somebody else's operator", Install.AUTO)
+    kind = OF_API[stack.operator.api].kind
     if install is Install.NEVER and not found.problem and not found.crd:
-        raise _refused(stack, "auto or always: this cluster has no training-operator", Install.AUTO)
+        raise _refused(stack, f"auto or always: this cluster has no operator of {kind}s", Install.AUTO)
     ensure_policies_heeded(stack, found)
     installs = install is not Install.NEVER
     operator = installs and not found.operator
@@ -81,7 +83,7 @@ def _refused(stack: Stack, allowed: str, instead: Install) -> ConfigError:
 
 
 def ensure_throughput_heeded(stack: Stack, operator: bool) -> None:
-    """Raises ConfigError for a key that would have no effect.
+    """Raises ConfigError for a key of the operator's throughput that would have no effect.
 
     Parameters:
         operator: whether the stack installs the operator.

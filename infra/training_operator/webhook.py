@@ -83,7 +83,7 @@ def probes(of: str, namespace: str) -> list[dict[str, Any]]:
 def is_answering(api: ClusterApi, probe: dict[str, Any]) -> bool:
     """Whether a server-side dry run succeeds.
 
-    False at 500: the webhook's service or certificate is missing yet; and at 404: the CRD is not served yet.
+    False at 500 (the webhook's service or certificate is still missing) and at 404 (the CRD is not served yet).
     """
     try:
         api.create(Kind.of(probe["kind"], probe["apiVersion"]), probe, dry_run=True)
@@ -108,11 +108,11 @@ def wait(address: ApiAddress, namespace: str, of: str = OperatorApi.V1) -> None:
                     )
                 time.sleep(PAUSE_S)
     except ApiException as error:
-        raise WebhookError(f"the operator's webhook does not answer: {error.body}") from None
+        raise WebhookError(f"the API server refuses a dry run of {probe['kind']}: {error.body}") from None
 
 
 class WebhookProvider(Provider):
-    """Properties: `kubeconfigPath`, `context`, `namespace`, `operator` (its Deployments' uids), `api` unless v1."""
+    """Properties: `kubeconfigPath`, `context`, `namespace`, `operator` (its Deployments' uids), `api` (not for v1)."""
 
     updated_by = ("operator",)
     taken_over = ADDRESS

@@ -52,7 +52,7 @@ class ExistingClusters(ClusterProtocol):
     """Somebody else's clusters. Nothing proves that such a cluster no longer exists."""
 
     def is_gone(self, stack: Stack, is_preview: bool) -> bool:
-        """A preview may lack the kubeconfig."""
+        """True only in a preview whose kubeconfig names no server: a preview may run without the kubeconfig."""
         return is_preview and not _names_a_server(stack.cluster)
 
     def goes(self, props: Props) -> bool:

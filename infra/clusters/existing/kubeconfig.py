@@ -17,8 +17,9 @@ from infra.objects.kinds import NAMESPACE
 from infra.objects.look import Look, UnknownError
 
 PREFIX = "trainstack:cluster"
+OTHER_FILE = "name another kubeconfig (cluster.kubeconfig, or KUBECONFIG=FILE without this key)"
 ID_OF = "kube-system"
-"""The namespace whose uid serves as the cluster's id: it lives as long as the cluster."""
+"""The namespace whose uid serves as the cluster's id: the namespace lives as long as the cluster."""
 
 
 def kubeconfig_path(cluster: ClusterConfig, environment: Mapping[str, str] = os.environ) -> Path:
@@ -30,8 +31,8 @@ def kubeconfig_path(cluster: ClusterConfig, environment: Mapping[str, str] = os.
 def ensure_named(file: str, cluster: ClusterConfig, asked: Look) -> None:
     """Refuse a kubeconfig that leads to another cluster than the stack file names.
 
-    Raises ConfigError for a difference, and if the file is not a kubeconfig; UnknownError if the stack file names the
-    cluster's id and the cluster cannot be asked for it.
+    Raises ConfigError for a difference, and if the file is not a kubeconfig. Raises UnknownError if the stack file
+    names the cluster's id and the cluster cannot be asked for its id.
 
     Parameters:
         file: the stack file's path, for errors.
@@ -46,7 +47,7 @@ def ensure_named(file: str, cluster: ClusterConfig, asked: Look) -> None:
         if found is None:
             raise UnknownError(
                 f"{file}: {PREFIX}.id = {cluster.id!r}, but the cluster of {path} has no namespace {ID_OF} to compare\n"
-                "  fix: name the kubeconfig that reaches the cluster (KUBECONFIG=FILE, or cluster.kubeconfig)"
+                f"  fix: {OTHER_FILE}"
             )
         live = str(found["metadata"].get("uid"))
         if live != cluster.id:
@@ -65,7 +66,7 @@ def _ensure_context(file: str, wanted: str | None, path: Path) -> None:
     known = [entry["name"] for entry in one_context.read(path).get("contexts") or []]
     if wanted is not None and wanted not in known:
         allowed = f"a context of {path}: {', '.join(known) or 'it has none'}"
-        fix = "use one of these, or remove `context` to use the current context"
+        fix = "use one of these, or remove `context` to use the current context" if known else OTHER_FILE
         raise ConfigError(paragraph(file, f"{PREFIX}.context", wanted, allowed, fix))
 
 
@@ -82,5 +83,5 @@ def _by(cluster: ClusterConfig, path: Path) -> str:
 
 
 def _fix(key: str, found: str) -> str:
-    other = "choose another kubeconfig or context (KUBECONFIG=FILE, kubectl config use-context NAME)"
-    return f"{other}; or, to move the stack, write `{key}: {found or 'URL'}` and have it reviewed"
+    context = "another context (cluster.context, or `kubectl config use-context NAME` without this key)"
+    return f"{OTHER_FILE}, or {context}; or, to move the stack, write `{key}: {found or 'URL'}` and have this reviewed"

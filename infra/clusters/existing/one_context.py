@@ -24,7 +24,9 @@ def read(path: Path) -> dict[str, Any]:
         lists = [found.get(key) or [] for key in ("clusters", "contexts", "users")]
         assert all(isinstance(each["name"], str) for entries in lists for each in entries)
     except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
+        raise ConfigError(
+            f"{path} cannot be read: {error.strerror}\n  fix: make it readable for you"
+        ) from None
     except (yaml.YAMLError, AttributeError, AssertionError, KeyError, TypeError):
         # The parser's own message would show a part of the file.
         raise ConfigError(

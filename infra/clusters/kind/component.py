@@ -1,9 +1,9 @@
 """A kind cluster with its registry, and whether an update may replace it.
 
-When Pulumi before 3.260 replaces a cluster, `deleted_with` has no effect: at the end of the update it still deletes
+When Pulumi before 3.260 replaces a cluster, `deleted_with` has no effect: at the end of the update Pulumi still deletes
 each old object, by a plugin that no longer reaches the old cluster. A user's own Pulumi may be that old. The plugin
-drops such objects if PULUMI_K8S_DELETE_UNREACHABLE is "true". This variable must be set only for that one update: an
-API server that restarts looks the same as a deleted cluster.
+removes such objects from the state if PULUMI_K8S_DELETE_UNREACHABLE is "true". This variable must be set only for that
+one update: an API server that restarts looks the same as a deleted cluster.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _inputs(stack: Stack, environment: Mapping[str, str]) -> dict[str, Any]:
 
 
 def ensure_replaceable(stack: Stack, held: StackState, environment: Mapping[str, str] = os.environ) -> None:
-    """Check whether the update may replace the cluster and lose its objects. In a preview, the cluster's diff says it.
+    """Check whether the update may replace the cluster and lose its objects. In a preview, the cluster's diff does.
 
     Raises ReplacementRefusedError and OldObjectsError, before anything is touched.
 
@@ -72,7 +72,7 @@ def ensure_replaceable(stack: Stack, held: StackState, environment: Mapping[str,
         return
     old, name = KindConfig.decode(props["config"]).name, stack.cluster_name
     if ownership.own_nodes(old, props.get("instance")):
-        # First say what would be lost, then how to go on. The cluster's own diff repeats it to the user.
+        # First refuse to lose others' objects, then say how to go on. The cluster's diff tells the user what is lost.
         replacement.ensure_allowed(old, stack.name, reasons, say=lambda _line: None)
     if _MAY_BE_DROPPED:
         return
@@ -80,18 +80,18 @@ def ensure_replaceable(stack: Stack, held: StackState, environment: Mapping[str,
         Path(file).write_text(json.dumps({"replaced": name}))
     raise OldObjectsError(
         f"kind cluster {name} will be replaced ({', '.join(reasons)}); nothing was touched yet.\n"
-        f"  fix: with `make up`, nothing to do; with plain pulumi, set {agreed.DELETE_UNREACHABLE}=true for this one "
-        "update: it removes the old cluster's objects from the state"
+        f"  fix: `make up` goes on by itself; with plain pulumi, set {agreed.DELETE_UNREACHABLE}=true for this one "
+        "update, which then removes the old cluster's objects from the state"
     )
 
 
 def without_dependencies(output: pulumi.Output[str]) -> pulumi.Output[str]:
     """`output` without its dependency on the resource that it comes from.
 
-    Before Pulumi (3.246) replaces a cluster, it asks each resource that reads its properties whether it must be
-    replaced, too. It ends the plugin of a provider that says yes, and then needs that plugin to delete the old objects.
-    A provider without a dependency is asked later, when the new cluster exists. Its objects need no deletion: they were
-    deleted with the old cluster.
+    Before Pulumi (3.246) replaces a cluster, it asks each resource that reads the cluster's properties whether this
+    resource must be replaced, too. Pulumi ends the plugin of a provider that says yes, and then needs this plugin to
+    delete the old objects. A provider without a dependency is asked later, when the new cluster exists. The objects
+    then need no deletion: they were deleted with the old cluster.
     """
     value = cast("Awaitable[str]", output.future(with_unknowns=True))
     return pulumi.Output(set(), value, output.is_known(), output.is_secret())
@@ -144,7 +144,7 @@ class KindClusters(ClusterProtocol):
     holds_others = False
 
     def is_gone(self, stack: Stack, is_preview: bool) -> bool:
-        """Before a cluster is created, there is no kubeconfig."""
+        """True also without our kubeconfig file: it exists only after the cluster's creation."""
         name = stack.cluster_name
         if not paths.kubeconfig(name).exists():
             return True
@@ -196,7 +196,7 @@ class KindClusters(ClusterProtocol):
     def remove_unfinished(self, name: str, stack: str) -> None:
         """A finished cluster that still exists is in no state of this backend, and stays.
 
-        Raises ReplacementRefusedError for it, AnotherEngineError, EngineError and CommandError.
+        Raises ReplacementRefusedError for such a cluster, AnotherEngineError, EngineError and CommandError.
         """
         standing = ownership.standing(name)
         if predecessor.UNASKED[standing] is Step.CLEAR:

@@ -61,7 +61,10 @@ def is_own_image(image: str | None) -> bool:
 
 
 def owner_file(uid: str) -> str:
-    """The path of our marker on the nodes of the cluster with this id. The engine shows it even for a stopped node."""
+    """The path of our marker on the nodes of the cluster with this id.
+
+    The engine shows this mount also for a stopped node.
+    """
     return f"/var/lib/trainstack/owner-{uid}.json"
 
 
@@ -91,11 +94,12 @@ def render(config: KindConfig, own_image: bool, uid: str) -> dict[str, Any]:
 def hosts_toml(registry: str, authorization: str) -> str:
     """containerd's entry for a registry without TLS that asks for a login.
 
-    The entry is there twice: containerd 1.6 needs a section `host`, and asks `server` next if that one fails.
+    The file has the address and the login twice, for `host` and for `server`: containerd 1.6 needs a section `host`,
+    and asks `server` if `host` fails.
 
     Parameters:
         registry: host:port.
-        authorization: the value of HTTP's header.
+        authorization: the value of the HTTP header `Authorization`.
     """
     url = f"http://{registry}"
     capabilities, header = 'capabilities = ["pull", "resolve"]', f'Authorization = ["{authorization}"]'

@@ -77,9 +77,9 @@ def _contents(file: str, given: DataFolder) -> str:
         raise refused(
             "a folder of this machine", f"there is no folder {folder}: correct the path, or create it"
         )
-    clone = "a folder outside the clone, which does not contain the clone or its data/ either"
+    clone = "a folder that neither is nor contains the clone or its data/"
     if _holds_clone(folder):
-        fix = f"name a smaller folder, or write `folder: {agreed.DATA}` for data/ of the clone"
+        fix = f"name another folder, or write `folder: {agreed.DATA}` for data/ of the clone"
         raise refused(clone, fix)
     digest = hashlib.sha256()
     try:
@@ -89,7 +89,7 @@ def _contents(file: str, given: DataFolder) -> str:
             found = path.stat()
             if stat.S_ISREG(found.st_mode) and not _is_readable(path, found, given.users):
                 allowed = (
-                    f"a folder whose files you and the pods' users can read; one of you cannot read {path}"
+                    f"a folder whose files you and the pods' users can read; you or they cannot read {path}"
                 )
                 raise refused(allowed, f"let all users read it: chmod -R a+rX {folder}")
             told = [found.st_size, found.st_mtime_ns] if stat.S_ISREG(found.st_mode) else []
@@ -112,8 +112,8 @@ def _is_readable(path: Path, found: os.stat_result, users: Collection[int]) -> b
 def files(folder: Path, outer: frozenset[Path] = frozenset()) -> Iterator[tuple[str, Path]]:
     """Name (relative to `folder`) and path of all folders and files below `folder`, a folder before its content.
 
-    A link counts as its target, which the pods do not have. A link to an outer folder is skipped, and so is an object
-    that is neither file nor folder. Raises OSError.
+    A symbolic link counts as its target, because the pods do not have the target. A link to an outer folder is skipped,
+    and so is an entry that is neither file nor folder. Raises OSError.
     """
     outer |= {folder.resolve()}
     for each in sorted(os.scandir(folder), key=lambda each: each.name):
@@ -128,8 +128,8 @@ def files(folder: Path, outer: frozenset[Path] = frozenset()) -> Iterator[tuple[
 def fill(source: Path, target: Path) -> None:
     """Give `target` the content of `source`, by hard links, or by copies if links are impossible.
 
-    Files that are equal already stay. Pods that mount the folder keep running. Raises DataFolderError; the next call
-    continues.
+    Files of `target` that are equal stay. Pods that mount the folder keep running. Raises DataFolderError; the next
+    call continues.
     """
     part = target.with_name(f"{target.name}.part")
     try:
@@ -189,7 +189,7 @@ class LinkedFolderProvider(Provider):
         return UpdateResult(filled(_news))
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
-        """Somebody may have emptied data/."""
+        """The target may also be missing, because somebody has emptied data/."""
         found = super().diff(_id, _olds, _news)
         found.changes = found.changes or not paths.resolved(_olds["target"]).is_dir()
         return found
@@ -213,7 +213,10 @@ def filled(props: Props) -> Props:
 
 
 class LinkedFolder(Resource, module="trainstack", name="LinkedFolder"):
-    """A folder of this machine below data/ of the clone. It outlives the cluster, and is deleted with the stack."""
+    """A folder below data/ of the clone, linked or copied from a folder of this machine.
+
+    It outlives the cluster, and is deleted with the stack.
+    """
 
     def __init__(self, name: str, props: Props, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(LinkedFolderProvider(), name, props, opts)

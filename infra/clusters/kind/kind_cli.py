@@ -60,7 +60,7 @@ def create(config: KindConfig, image: str | None) -> dict[str, Any]:
             return _adopt(config)
         case Step.CLEAR:
             if standing is Standing.FINISHED:
-                replacement.ensure_allowed(config.name, config.stack, ["as was asked"], show)
+                replacement.ensure_allowed(config.name, config.stack, ["REPLACE_CLUSTER=yes"], show)
             delete(config.name)
     if config.api_server_port:
         ensure_free(config.api_server_port)
@@ -88,7 +88,7 @@ def _make(config: KindConfig, image: str | None) -> dict[str, Any]:
     try:
         output(*command, stdin=yaml.safe_dump(render(config, is_own_image(image), uid)))
     except CommandError as error:
-        # kind would delete the nodes and their logs. Somebody else's nodes are not ours to delete.
+        # With --retain, kind keeps the nodes for their logs. So we delete them, except somebody else's nodes.
         nodes = ownership.nodes(config.name)
         if not all(ownership.was_made_by(node, uid) for node in nodes):
             raise
@@ -123,7 +123,7 @@ def outputs(name: str, uid: str, nodes: list[ownership.Node]) -> dict[str, Any]:
 
 
 def delete(name: str, uid: str | None = None) -> None:
-    """Delete the cluster, its kubeconfig and, last, its marker, as far as they exist. Raises CommandError.
+    """Delete the cluster, its kubeconfig and, last, its marker; each may be missing. Raises CommandError.
 
     Raises ForeignClusterError, before anything is touched, for a cluster that is not ours.
 
@@ -151,6 +151,6 @@ def last_words(nodes: list[ownership.Node]) -> str:
             continue
         whole += said
         last = [line for line in said.splitlines() if line.strip()][-LINES:]
-        told += [f"node {name} said last:", *(f"  | {line}" for line in last)]
+        told += [f"the last lines of node {name}:", *(f"  | {line}" for line in last)]
     told += [f"  fix: {fix}" for word, fix in FIXES.items() if word.lower() in whole.lower()]
     return "\n".join(told)

@@ -53,7 +53,7 @@ def basic() -> str:
 
 
 def authorization() -> str:
-    """The value of HTTP's header Authorization."""
+    """The value of the HTTP header `Authorization`."""
     return f"Basic {basic()}"
 
 

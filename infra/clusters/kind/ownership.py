@@ -1,11 +1,11 @@
-"""Whose a kind cluster of a given name is, in which engine it is, and whether its creation was finished.
+"""Who owns the kind cluster of a given name, in which engine it is, and whether its creation was finished.
 
 Before `kind create` we write a marker file, and mount this file into every node. A cluster is ours if its nodes mount
 our clone's marker, even an unfinished cluster of a killed run. A cluster of another clone, or one created by hand, is
 not ours. If another container engine has no such nodes, that proves nothing.
 
-Only the marker says whether the creation was finished. We write it once the nodes are Ready and the state has the
-cluster. From then on other people may keep their work in the cluster.
+Only the marker says whether the creation was finished. We note this in the marker once the nodes are Ready and the
+state has the cluster. From then on other people may keep their work in the cluster.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def adopt(cluster: str) -> None:
 
 
 def _write(cluster: str, marker: Marker) -> None:
-    """Write the marker in one step: a crash or a power cut leaves the old one or the new one."""
+    """Write the marker in one step: a crash or a power cut leaves the whole old or the whole new marker."""
     file = paths.marker(cluster)
     file.parent.mkdir(parents=True, exist_ok=True)
     content = {
@@ -135,7 +135,7 @@ def nodes(cluster: str) -> list[Node]:
 def _refuse_another_engine(cluster: str) -> None:
     """Raises AnotherEngineError if the engine that answers has another id and another host than the recorded one.
 
-    Another id on the same host is a reinstalled engine: the old one's containers no longer exist.
+    Another id on the same host means a reinstalled engine: the containers of the old engine no longer exist.
     """
     recorded = marker.engine if (marker := read_marker(cluster)) else {}
     if not recorded.get("id"):
@@ -144,8 +144,8 @@ def _refuse_another_engine(cluster: str) -> None:
     if any(present[key] == recorded[key] for key in ("id", "host")):
         return
     raise AnotherEngineError(
-        f"cluster {cluster} was created in the container engine at {recorded['host']}, but the one at "
-        f"{present['host']} answers now; nothing was touched.\n"
+        f"cluster {cluster} was created in the container engine at {recorded['host']}, but the engine "
+        f"at {present['host']} answers now; nothing was touched.\n"
         f"  fix: export DOCKER_HOST={recorded['host']}; or, if that engine no longer exists, "
         f"rm {paths.marker(cluster)}"
     )
@@ -188,12 +188,12 @@ def standing(cluster: str) -> Standing:
 def own_nodes(cluster: str, uid: str | None = None) -> list[Node]:
     """The nodes of our cluster of that name; empty if it does not exist, or is not ours.
 
-    A node that somebody else added is not ours, and proves nothing. A cluster without its control plane does not exist:
-    its contents were there.
+    A node that somebody else added is not ours, and proves nothing. A cluster without its control plane counts as
+    deleted: its contents were on the control plane.
 
     Parameters:
         uid: the cluster's id, if it is in the state. A deleted or damaged marker is then written again, as finished. If
-            an unfinished cluster has replaced the cluster in the state, the latter does not exist.
+            the marker names another, unfinished cluster, the cluster in the state no longer exists.
     """
     found, marker = [each for each in nodes(cluster) if mounts_marker(each, cluster)], read_marker(cluster)
     if not found:
@@ -223,7 +223,7 @@ def refuse_foreign(cluster: str, uid: str | None = None) -> None:
 def refuse_others(cluster: str) -> None:
     """Raises ForeignClusterError for nodes that another clone created, or somebody by hand.
 
-    Nodes that mount our marker's path are allowed: if that file was deleted, the state has their id.
+    Nodes that mount our marker's path are allowed: if the marker was deleted, the state has the cluster's id.
     """
     if not all(mounts_marker(node, cluster) for node in nodes(cluster)):
         raise foreign(cluster)

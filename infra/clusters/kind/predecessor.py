@@ -1,4 +1,4 @@
-"""Decides, as data, what the creation of a kind cluster does with an existing cluster of that name.
+"""Decides, as data, what the creation of a kind cluster does with an existing cluster of the same name.
 
 Only a cluster whose creation was never finished is deleted without asking. A finished cluster may hold other people's
 work, also if this stack's state does not know it.
@@ -35,7 +35,7 @@ UNASKED = {
 }
 # With REPLACE_CLUSTER=yes.
 REPLACING = UNASKED | {Standing.FINISHED: Step.CLEAR}
-# With ADOPT=<owner id>, also beside REPLACE_CLUSTER: the user says that the cluster holds the stack's objects.
+# With ADOPT=<owner id>, which counts more than REPLACE_CLUSTER: the user says that the cluster has the stack's objects.
 ADOPTING = UNASKED | {
     Standing.UNFINISHED: Step.REFUSE,
     Standing.FINISHED: Step.ADOPT,
@@ -44,7 +44,7 @@ ADOPTING = UNASKED | {
 
 
 def step(standing: Standing) -> Step:
-    """The step for the existing cluster, `standing`, and the variables that the user set."""
+    """The step for what exists (`standing`), with the variables that the user set."""
     steps = ADOPTING if owner.id_to_adopt() else REPLACING if replacement.is_allowed() else UNASKED
     return steps[standing]
 
@@ -80,7 +80,7 @@ def refusal(
         f"touched.\n{replacement.held(cluster, stack)}\n"
         f"  fix: to keep the cluster: make up STACK={stack} ADOPT={owner_id or '<owner>'}{shown}\n"
         "  fix: if another backend has the state: set the PULUMI_BACKEND_URL that the stack was created with\n"
-        f"  fix: to lose the cluster and its contents: {lose}"
+        f"  fix: to delete the cluster with its contents: {lose}"
     )
 
 

@@ -1,4 +1,4 @@
-"""Dynamic resources over the functions beside this file."""
+"""Dynamic resources that call the functions of the modules beside this file."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from infra.dynamic import Props, Provider, missing, plain_props, show
 class ClusterProvider(Provider):
     """Properties: `config` (KindConfig as JSON) and `image`.
 
-    An existing cluster is repaired: a stopped cluster is never replaced. `replacement` says what causes a replacement,
-    and what it needs. States of release 0.1 also hold absolute paths, which nothing reads.
+    An existing cluster is repaired: a stopped cluster is never replaced. The module `replacement` says what causes a
+    replacement, and what a replacement needs. States of release 0.1 also hold absolute paths, which nothing reads.
     """
 
     def create(self, props: Props) -> CreateResult:
@@ -70,7 +70,7 @@ def _reasons(nodes: list[ownership.Node], olds: Props, news: Props) -> list[str]
     """Why the cluster has to be replaced; empty if it stays."""
     missing = set(olds.get("nodes") or []) - {ownership.node_name(node) for node in nodes}
     reasons = differences(_config(olds), _config(news))
-    reasons += [f"node {name} is gone, and kind cannot add one" for name in sorted(missing)]
+    reasons += [f"node {name} is gone, and kind cannot add a node" for name in sorted(missing)]
     if replacement.is_allowed() and olds.get("image") != news.get("image"):
         reasons.append(f"image: {olds.get('image')} -> {news.get('image')}")
     return reasons
@@ -94,7 +94,8 @@ class KindCluster(Resource, module="trainstack", name="KindCluster"):
 class RegistryProvider(Provider):
     """Properties: `name`, `image`.
 
-    Replaced only if its container does not exist, does not ask for this clone's login, or the image changes.
+    The registry is replaced only if its container does not exist or does not ask for this clone's login, or if its name
+    changes. Another image replaces it only with REPLACE_CLUSTER=yes.
     """
 
     def create(self, props: Props) -> CreateResult:
@@ -108,7 +109,8 @@ class RegistryProvider(Provider):
         replaces = ["name"] if is_another else ["image"] if wants_newer else []
         if not replaces and not registry.asks_for_login(_olds["name"]):
             show(
-                f"registry {_olds['name']} does not ask for this clone's login: it is replaced, images are pushed again"
+                f"registry {_olds['name']} does not ask for this clone's login: it is replaced, and images are pushed "
+                "again"
             )
             replaces = ["name"]
         changes = bool(replaces) or not registry.is_running(_olds["name"])
@@ -151,7 +153,7 @@ class ConnectionProvider(Provider):
 
 
 class Connection(Resource, module="trainstack", name="RegistryConnection"):
-    """The nodes' connection to the registry. Pushes wait for it: joining the nodes' network breaks running pushes."""
+    """The nodes' connection to the registry. Pushes wait for it: to connect the registry breaks running pushes."""
 
     container: pulumi.Output[str]
 

@@ -47,7 +47,7 @@ def volume(clone: Path | None = None) -> str:
 def create(name: str, image: str) -> dict[str, Any]:
     """Start the registry, and replace an old one of ours.
 
-    Returns the outputs of `read`. Raises ForeignRegistryError, and CommandError if it stops at once.
+    Returns the outputs of `read`. Raises ForeignRegistryError, and CommandError if the registry stops at once.
     """
     if not delete(name):
         raise ForeignRegistryError(

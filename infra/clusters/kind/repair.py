@@ -76,7 +76,7 @@ def _start(node: ownership.Node, say: Say) -> None:
 
 
 def _restore_kubeconfig(name: str, kubeconfig: Path, say: Say) -> bool:
-    """Write the file if it is missing. A node on which kubeadm has not run has none; older markers do not say so."""
+    """Write the file if it is missing. A cluster of an older release may be unfinished: then it has no kubeconfig."""
     if kubeconfig.exists():
         return False
     kubeconfig.parent.mkdir(parents=True, exist_ok=True)
@@ -120,9 +120,9 @@ def _wait_for_api(name: str, kubeconfig: Path) -> None:
 
 
 def _wait_for_pods(kubeconfig: Path, begun: datetime) -> None:
-    """Wait until the pods that keep running have started again, at most SETTLED_S seconds.
+    """Wait until the pods of ReplicaSets, DaemonSets and StatefulSets have started again, at most SETTLED_S seconds.
 
-    Until then the API server shows the pods' state from before the stop, and their webhooks do not answer.
+    Until then the API server shows the state of pods from before the stop, and webhooks in these pods do not answer.
     """
     command = (
         "kubectl",

@@ -19,7 +19,10 @@ class MicroK8sError(ProgramError):
 
 
 def installed() -> bool:
-    """`snap list <name>` fails with "no matching snaps installed" without it (snapcraft.io/docs/getting-started)."""
+    """Whether the snap is installed. Without it, `snap list <name>` fails with "no matching snaps installed".
+
+    Source: snapcraft.io/docs/getting-started
+    """
     try:
         output("snap", "list", "microk8s")
     except CommandError as error:
@@ -30,33 +33,42 @@ def installed() -> bool:
 
 
 def install(channel: str) -> None:
-    """A classic snap from a pinned channel (microk8s.io/docs/setting-snap-channel). Raises MicroK8sError."""
+    """Install a classic snap from a pinned channel (microk8s.io/docs/setting-snap-channel). Raises MicroK8sError."""
     try:
         output("snap", "install", "microk8s", "--classic", f"--channel={channel}")
     except CommandError as error:
         raise MicroK8sError(
             f"microk8s cannot be installed from channel {channel}.\n{error}\n"
-            "  fix: start snapd, be root, and use a channel that `snap info microk8s` lists"
+            "  fix: start snapd, run the command as root, and use a channel that `snap info microk8s` lists"
         ) from None
 
 
 def refresh(channel: str) -> None:
-    """Moves to another channel in place (microk8s.io/docs/upgrading). Raises CommandError."""
+    """Move to another channel in place (microk8s.io/docs/upgrading). Raises CommandError."""
     output("snap", "refresh", "microk8s", f"--channel={channel}")
 
 
 def remove() -> None:
-    """--purge leaves no snapshot of its data behind (microk8s.io/docs/command-reference). Raises CommandError."""
+    """Remove MicroK8s. With --purge, no snapshot of its data stays (microk8s.io/docs/command-reference).
+
+    Raises CommandError.
+    """
     output("snap", "remove", "microk8s", "--purge")
 
 
 def start() -> None:
-    """Harmless when it runs (microk8s.io/docs/command-reference#heading--microk8s-start). Raises CommandError."""
+    """Start MicroK8s. It may run already (microk8s.io/docs/command-reference#heading--microk8s-start).
+
+    Raises CommandError.
+    """
     output("microk8s", "start")
 
 
 def running() -> bool:
-    """`status` begins with "microk8s is running" (microk8s.io/docs/command-reference#heading--microk8s-status)."""
+    """Whether MicroK8s runs: then `status` begins with "microk8s is running".
+
+    Source: microk8s.io/docs/command-reference#heading--microk8s-status
+    """
     try:
         return "microk8s is running" in output("microk8s", "status", "--timeout", "10")
     except CommandError:
@@ -78,7 +90,7 @@ def wait_ready() -> None:
 
 
 def enable(addon: str) -> None:
-    """One add-on a command, as the documents ask; enabling an enabled one is fine (microk8s.io/docs/addons).
+    """Enable one add-on, which may be enabled already. The documents ask for a command each (microk8s.io/docs/addons).
 
     Raises MicroK8sError.
     """

@@ -46,7 +46,7 @@ class MicroK8s(pulumi.ComponentResource):
             kubeconfig_path=installation.instance.apply(lambda _: path),
             context=None,
             cluster_uid=installation.instance,
-            # Without the registry add-on, which would take pushes, an archive is imported.
+            # The add-on `registry` takes pushes. Without this add-on, an archive is imported.
             image_registry=registries.MICROK8S if Addon.REGISTRY in addons else None,
             image_import=IMPORT_IMAGE,
             connection=installation,
@@ -58,7 +58,7 @@ class MicroK8sClusters(ClusterProtocol):
     """MicroK8s on this machine. snapd says whether it still exists. We never remove somebody else's installation."""
 
     def is_gone(self, stack: Stack, is_preview: bool) -> bool:
-        """Before MicroK8s is installed, there is no kubeconfig."""
+        """True also without our kubeconfig file: it exists only after the installation."""
         return not paths.kubeconfig(stack.cluster_name).exists() or self.is_lost({})
 
     def is_lost(self, props: Props) -> bool:
@@ -83,5 +83,5 @@ class MicroK8sClusters(ClusterProtocol):
         installation.repair(name, say)
 
     def remove_unfinished(self, name: str, stack: str) -> None:
-        """An installation that is in no state stays."""
+        """Delete only the marker: an installation that is in no state stays."""
         paths.marker(name).unlink(missing_ok=True)

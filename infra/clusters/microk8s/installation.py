@@ -45,7 +45,7 @@ def is_ours(name: str) -> bool:
 
 
 def reach(name: str, may_start: bool) -> None:
-    """Write the kubeconfig of an existing installation, so that it can be read.
+    """Write the kubeconfig of an existing installation, so that the cluster can be asked.
 
     Parameters:
         may_start: whether to start a stopped installation.
@@ -106,14 +106,14 @@ def write_kubeconfig(name: str) -> None:
 
 
 def is_working(name: str) -> bool:
-    """Whether it runs and the kubeconfig file exists. `name`: of the stack's cluster."""
+    """Whether MicroK8s runs and its kubeconfig file exists. `name`: of the stack's cluster."""
     return paths.kubeconfig(name).exists() and commands.running()
 
 
 def repair(name: str, say: Callable[[str], None]) -> bool:
-    """Start it if it is stopped, and write a missing kubeconfig; True if something was repaired.
+    """Start a stopped MicroK8s, and write a missing kubeconfig; True if something was repaired.
 
-    If it is not installed, nothing is done. `say` gets a line for each repair. Raises MicroK8sError.
+    If MicroK8s is not installed, nothing is done. `say` gets a line for each repair. Raises MicroK8sError.
     """
     if not commands.installed() or is_working(name):
         return False

@@ -1,4 +1,4 @@
-"""Dynamic resources over the functions beside this file."""
+"""Dynamic resources that call the functions of the modules beside this file."""
 
 from __future__ import annotations
 

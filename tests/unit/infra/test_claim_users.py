@@ -169,7 +169,7 @@ def test_a_change_that_deletes_a_claim_is_refused_while_others_mount_it(
     assert f"claim {claim}" in told if claim else told == ""
     if claim:
         assert "trainstack:storage" in told
-        assert "fix: end these pods (kubectl --namespace kubeflow delete pod notebook)" in told
+        assert "fix: delete these pods (kubectl --namespace kubeflow delete pod notebook)" in told
 
 
 OF_DATA: list[tuple[list[DataSet], list[DataSet], str]] = [

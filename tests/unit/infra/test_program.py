@@ -157,7 +157,7 @@ def test_a_cluster_that_is_made_anew_is_refused_before_anything_is_registered(
     monkeypatch.setattr(ownership, "own_nodes", lambda name, uid=None: [{"Name": name}])
     monkeypatch.setattr(foreign_objects, "titles", lambda address, stack: others)
     configured(job=JOB)
-    with pytest.raises(pulumi.RunError, match="default/notes" if others else "with `make up`, nothing to do"):
+    with pytest.raises(pulumi.RunError, match="default/notes" if others else "`make up` goes on by itself"):
         run_program()
     assert recorder.registered == []
     assert told.exists() is not bool(others)

@@ -97,7 +97,9 @@ def asking(**operator: Any) -> Stack:
 def test_others_jobs_are_named_with_the_way_out(
     cluster: Cluster, before: OperatorApi, after: OperatorApi
 ) -> None:
-    text = rf"(?s)trainstack:operator.api = .*{OF_API[before].kind}/team/theirs.*fix: let them end"
+    text = (
+        rf"(?s)trainstack:operator.api = .*{OF_API[before].kind}/team/theirs.*fix: delete these objects once"
+    )
     with pytest.raises(ConfigError, match=text):
         ensure(asking(api=after.value), of_api(before))
     assert cluster.asked == [each.kind for each in SHARED if each.crd in OF_API[before].crds]
@@ -121,7 +123,7 @@ def test_nobody_is_hurt(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_others_gangs_keep_the_definitions_of_an_earlier_release(cluster: Cluster) -> None:
     with pytest.raises(
         ConfigError,
-        match=r"(?s)operator.gang = \(taken away\).*PodGroup/team/theirs.*fix: let.*the release before",
+        match=r"(?s)operator.gang = \(removed\).*PodGroup/team/theirs.*fix: delete.*the earlier release",
     ):
         ensure(asking(), WITH_GANGS)
     assert cluster.asked == [each.kind for each in job_kinds.GANG_KINDS]
@@ -135,7 +137,9 @@ def test_a_scheduler_of_an_earlier_release_goes_where_nobody_else_has_gangs(
 
 
 def test_others_queues_keep_kueue(cluster: Cluster) -> None:
-    with pytest.raises(ConfigError, match=r"(?s)trainstack:operator.queue = 'none'.*ClusterQueue.*fix: let"):
+    with pytest.raises(
+        ConfigError, match=r"(?s)trainstack:operator.queue = 'none'.*ClusterQueue.*fix: delete"
+    ):
         ensure(asking(), WITH_KUEUE)
     assert cluster.asked == [each.kind for each in job_kinds.QUEUE_KINDS]
 

@@ -93,7 +93,7 @@ def test_one_that_is_being_deleted_is_refused_and_a_preview_warns(monkeypatch: p
     assert warned == ["Namespace/going is being deleted, and nothing can be created in it"]
     monkeypatch.setattr(pulumi.runtime, "is_dry_run", lambda: False)
     with pytest.raises(
-        ConfigError, match=r"(?s)^Namespace/going is being deleted.*fix: wait until it is gone"
+        ConfigError, match=r"(?s)^Namespace/going is being deleted.*fix: wait until the namespace is gone"
     ):
         decision.ensure_lasting(found[0].leaving)
     decision.ensure_lasting(contents_of(lambda _: True, [staying], [], [], []).leaving)

@@ -215,6 +215,6 @@ def test_a_claim_in_a_cluster_that_is_not_made_yet_is_refused(cluster: str) -> N
         decision.ensure_usable(of_kind(StorageKind.CLAIM, cluster), nowhere, [])
         return
     with pytest.raises(
-        ConfigError, match=r"(?s)storage\.claim = 'theirs'.*does not exist yet.*fix: create it"
+        ConfigError, match=r"(?s)storage\.claim = 'theirs'.*does not exist yet.*fix: use another storage.kind"
     ):
         decision.ensure_usable(of_kind(StorageKind.CLAIM, cluster), nowhere, [])

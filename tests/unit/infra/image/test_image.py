@@ -84,7 +84,7 @@ def test_the_trainer_is_built_from_what_its_tag_was_made_from(
         BuiltImageProvider().create(props)
         assert built == [{"Dockerfile_training": "FROM x AS cpu\n", "trainer/train.py": "pass\n"}]
     else:
-        with pytest.raises(CommandError, match="sources changed while it was built; run the same command"):
+        with pytest.raises(CommandError, match="sources changed during its build; run the same command"):
             BuiltImageProvider().create(props)
         assert built == [], "an image of that tag would be kept for ever"
 

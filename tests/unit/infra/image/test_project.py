@@ -303,7 +303,7 @@ def test_a_project_that_changed_since_its_tag_was_made_is_not_built(
     named = folder if key == "context" else folder / "Dockerfile"
     props = properties(root, **{key: str(named)})
     CHANGES_AND_LOSSES[change](folder)
-    with pytest.raises(CommandError, match="sources changed while it was built; run the same command"):
+    with pytest.raises(CommandError, match="sources changed during its build; run the same command"):
         ProjectImageProvider().create(props)
     assert built == {}, "an image of that tag would be kept for ever"
 
@@ -322,7 +322,7 @@ def test_a_project_that_changes_while_it_is_copied_is_not_built(
         return found
 
     monkeypatch.setattr(ignored, "files", files)
-    with pytest.raises(CommandError, match="sources changed while it was built"):
+    with pytest.raises(CommandError, match="sources changed during its build"):
         ProjectImageProvider().create(props)
     assert built == {}
 

@@ -293,7 +293,8 @@ def test_what_others_have_in_the_queues_keeps_them(
     assert dependents.users(look(), OWN)["queues"] == [name]
     state = StackState(objects=frozenset(OWN))
     with pytest.raises(
-        ConfigError, match=rf"(?s)trainstack:cluster\.queue = \(changed\).*{name}.*fix: let them end"
+        ConfigError,
+        match=rf"(?s)trainstack:cluster\.queue = \(changed\).*{name}.*fix: delete these objects once",
     ):
         decision.ensure_free(stack(operator={"queue": "kueue"}), look(), state, ())
     planned = {title(each) for each in operators.parts(asking(), NOTHING)[operators.QUOTA]}

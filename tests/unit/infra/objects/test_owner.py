@@ -106,7 +106,7 @@ def test_a_copy_of_the_mark_is_not_believed_until_the_user_says_so(
     assert is_copied(copy)
     assert not Ownership(StackState(), MINE, own_cluster).is_ours(copy)
     assert Ownership(StackState(), MINE, own_cluster, given=True).is_ours(copy)
-    with pytest.raises(adoption.OthersObjectsError, match=f"owner {MINE}; .*: a copy(?s:.*)ADOPT={MINE}"):
+    with pytest.raises(adoption.OthersObjectsError, match=f"owner {MINE}; .* is a copy(?s:.*)ADOPT={MINE}"):
         adoption.refuse_others(Survey(others=(copy,)), "gpu")
 
 

@@ -37,7 +37,7 @@ def test_the_error_has_the_nodes_last_words_and_the_fix(engine: Engine, said: st
         kind_cli.create(KindConfig(name="c", stack="dev"), "image")
     text = str(failed.value)
     assert "no /etc/kubernetes/admin.conf" in text, "kind's own words"
-    assert "node c-control-plane said last:" in text
+    assert "the last lines of node c-control-plane:" in text
     assert said.splitlines()[0].replace("\x1b[0;1;31m", "").replace("\x1b[0m", "").strip() in text
     assert "first" not in text
     assert "\x1b" not in text
