@@ -121,7 +121,8 @@ class AppliedProject(Project):
 
         with pytest.MonkeyPatch.context() as changed:
             changed.setattr(pulumi_cli, "_output", output)
-            return drift.changed_steps(pulumi_cli.preview({}, self.stack, "--refresh"))
+            steps, warnings = pulumi_cli.preview({}, self.stack, "--refresh")
+            return [*warnings, *drift.changed_steps(steps)]
 
     def destroy(self) -> None:
         """Take everything away. Raises UpError."""

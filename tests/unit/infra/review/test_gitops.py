@@ -311,7 +311,7 @@ def test_the_page_names_each_key_that_a_run_of_v2_keeps() -> None:
         and not is_refused(key.removeprefix("job."), entry)
         and held_for_life(key, entry)
     }
-    (told,) = re.findall(r"After a merge that changes(.*?)and leaves the run", PAGE.read_text(), re.DOTALL)
+    (told,) = re.findall(r"If a merge changes(.*?)but not the run", PAGE.read_text(), re.DOTALL)
     assert kept == set(re.findall(r"`(\w+)`", told))
 
 
