@@ -437,7 +437,7 @@ REFUSED_BASES: dict[str, tuple[Any, str]] = {
     "a renamed Dockerfile": ({"image": {"dockerfile": "gone/Dockerfile"}}, "image.dockerfile"),
     "a rule between two sections": ({"jobs": [{"name": "mnist"}]}, "trainstack:job"),
     "no mapping": ("config: 7\n", "not a stack file"),
-    "no YAML": ("config: [\n", "not YAML"),
+    "no YAML": ("config: [\n", "not valid YAML"),
 }
 
 
