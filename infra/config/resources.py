@@ -47,7 +47,7 @@ class Amounts(Section):
 
     @property
     def others(self) -> dict[str, str]:
-        """Resource name -> quantity, of those that are no field of the section."""
+        """Resource name -> quantity, for the keys that are not fields of the section."""
         return dict(sorted(self.__pydantic_extra__.items()))
 
 

@@ -92,7 +92,7 @@ class RunPolicy(Section):
         examples=[3],
         paths=Counterpart(
             v2="TrainingRuntime: template.spec.failurePolicy.maxRestarts",
-            note="v1 counts the restarts of each container, v2 those of all replicas together.",
+            note="v1 counts the restarts of each container, v2 the restarts of all replicas together.",
         ),
     )
     active_deadline_seconds: Count = setting(

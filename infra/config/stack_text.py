@@ -76,7 +76,7 @@ def _int(_: _Loader, node: yaml.Node) -> int:
 
 
 def _float(_: _Loader, node: yaml.Node) -> float:
-    """As Pulumi's JSON has it: `1.0` and `1e3` are integers."""
+    """The number in Pulumi's JSON: `1.0` and `1e3` are integers there."""
     found = float(_number(node))
     if not math.isfinite(found):
         raise _refused("a number that fits into 64 bits", node)

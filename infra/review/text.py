@@ -60,7 +60,7 @@ def nodes(content: str) -> list[yaml.Node]:
 
 
 def _anchor(word: str, number: int) -> str:
-    """An anchor with a number of its own: some readers of YAML take an anchor's name only once in a document."""
+    """`word`, with a number from 2: some readers of YAML take an anchor's name only once in a document."""
     return f"{word}-{number}" if number > 1 else word
 
 
