@@ -1,6 +1,6 @@
-"""What keys of a job are called in a PyTorchJob, and in a TrainJob with its TrainingRuntime.
+"""The names of a job's keys in a PyTorchJob, and in a TrainJob with its TrainingRuntime.
 
-infra.config.counterparts writes docs/trainer-v2.md from what the keys say in these words.
+The keys of the configuration use these functions; infra.config.counterparts writes docs/trainer-v2.md from that.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ class Counterpart:
     """One key of a job.
 
     Parameters:
-        v1: the paths in the PyTorchJob, below `spec` unless it is metadata, with commas between them; empty where the
-            key has the same path below `job`.
-        v2: the same in the TrainJob, or after `TrainingRuntime: ` in that; empty where there is none.
+        v1: the paths in the PyTorchJob, with commas between them; below `spec`, except metadata. Empty if the key has
+            the same path below `job`.
+        v2: the paths in the TrainJob, or with `TrainingRuntime: ` in its runtime; empty if there is none.
         note: what differs.
     """
 
@@ -37,7 +37,7 @@ def in_metadata(name: str) -> Counterpart:
 
 
 def in_pod(*paths: str, note: str = "") -> Counterpart:
-    """Paths within the pod template; without any, the whole of it. `note`: what differs."""
+    """Paths within the pod template; without paths, the whole template. `note`: what differs."""
     return Counterpart(_below(POD, paths), _below(RUNTIME_POD, paths), note)
 
 
@@ -47,12 +47,12 @@ def in_container(*paths: str) -> Counterpart:
 
 
 def in_command(*names: str) -> Counterpart:
-    """`command` or `args` of the container, which a TrainJob has as fields of its own."""
+    """`command` or `args` of the container, which are fields of a TrainJob itself."""
     return Counterpart(_below(f"{POD}.{CONTAINER}", names), _below("trainer", names))
 
 
 def in_run(note: str) -> Counterpart:
-    """The labels and variables that say which run it is. `note`: what differs."""
+    """The labels and variables with the run's id. `note`: what differs."""
     return Counterpart(
         f"metadata.labels, {POD}.metadata.labels, {POD}.{CONTAINER}.env",
         "metadata.labels, trainer.env, TrainingRuntime: metadata.labels, "

@@ -1,4 +1,4 @@
-"""A user's own folder that an image is built from: where it is, and what is wrong with it."""
+"""The user's own folder from which an image is built: where it is, and what is wrong with it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from infra import paths
 from infra.config.section import refusal
 
 TRAINER_IMAGE = "TRAINER_IMAGE"
-"""The build argument by which a Dockerfile of the user's names our image."""
+"""The build argument with which a user's Dockerfile names our image."""
 _ARGUMENT = re.compile(r"^\s*ARG\s+(\w+)", re.MULTILINE | re.IGNORECASE)
 
 
@@ -19,7 +19,7 @@ def resolved(text: str) -> Path:
 
 
 def folder(context: str | None, dockerfile: str | None) -> Path | None:
-    """The folder that a build of the user's gets: `context`, else the one of `dockerfile`; None without either."""
+    """The context of a user's build: `context`, else the folder of `dockerfile`; None if both are None."""
     if context:
         return resolved(context)
     return resolved(dockerfile).parent if dockerfile else None
@@ -31,7 +31,7 @@ def declared(dockerfile: Path) -> set[str]:
 
 
 def ensure_usable(context: str | None, dockerfile: str | None) -> None:
-    """Raises the refusal of a folder or Dockerfile that is missing, and of a folder that holds the clone."""
+    """Raises a refusal for a missing folder or Dockerfile, and for a folder that contains the clone."""
     if dockerfile and not resolved(dockerfile).is_file():
         allowed = "a Dockerfile's path, absolute or relative to the clone"
         raise refusal(
@@ -43,5 +43,7 @@ def ensure_usable(context: str | None, dockerfile: str | None) -> None:
         allowed = "a folder's path, absolute or relative to the clone"
         raise refusal(allowed, f"there is no folder {found}: correct the path", key, value)
     if found and paths.ROOT.is_relative_to(found):
-        allowed = "a folder that does not hold the clone: its state and models would be in the image"
-        raise refusal(allowed, "move the project into a folder of its own, and name that", key, value)
+        allowed = (
+            "a folder that does not contain the clone: the clone's state and models would be in the image"
+        )
+        raise refusal(allowed, "move the project into its own folder, and write that folder", key, value)

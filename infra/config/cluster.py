@@ -14,7 +14,7 @@ from infra.config.section import Natural, Outcome, Section, Whole, refusal, sett
 
 
 class PodSecurity(StrEnum):
-    """Pod Security level that a namespace of ours enforces; `restricted` is warned about and audited in any case."""
+    """Pod Security level that the stack's namespaces enforce. For `restricted`, they always warn and audit."""
 
     PRIVILEGED = "privileged"
     BASELINE = "baseline"
@@ -22,7 +22,7 @@ class PodSecurity(StrEnum):
 
 
 class Guard(StrEnum):
-    """What the API server does with an object in the jobs' namespace that breaks a policy, whoever applies it."""
+    """What the API server does with an object in the jobs' namespace that breaks a policy, for every user."""
 
     NONE = "none"
     WARN = "warn"
@@ -38,11 +38,17 @@ class Addon(StrEnum):
     REGISTRY = "registry"
 
 
-# Published manifests go there, which have neither limits nor a deadline nor a digest.
+# The published example manifests use this namespace. They have no limits, no deadline and no digest.
 PUBLISHED_NAMESPACE = "kubeflow"
 POLICIES_SINCE = (1, 30)
-MOVES = "The stack moves: its objects are deleted from the old cluster; files stay on the old nodes."
-NAMES = "The key only checks the cluster: if the kubeconfig leads to another one, the stack moves."
+MOVES = (
+    "The existing cluster itself stays: the stack moves to another cluster. The stack's objects are deleted from the "
+    "old cluster, and files stay on the old nodes."
+)
+NAMES = (
+    "The key chooses no cluster: a value that does not match the cluster of the kubeconfig is refused. If kubeconfig "
+    "and key both name another cluster, the stack moves there, and the old cluster stays."
+)
 
 
 class ClusterConfig(Section):
@@ -70,8 +76,9 @@ class ClusterConfig(Section):
     )
     guard: Guard | None = setting(
         about=(
-            "What the API server does with objects in the namespace that break a policy, also if applied by hand; "
-            "default: warn in a cluster that the stack creates, else none."
+            "What the API server does with an object in the jobs' namespace that breaks one of the stack's "
+            "[policies](review.md#policies), also with an object that somebody applies by hand. Default: warn in a "
+            "cluster that the stack creates (none if its Kubernetes is older than 1.30), none in an existing cluster."
         ),
         default=None,
         changing=Outcome.IN_PLACE,
@@ -95,7 +102,7 @@ class ClusterConfig(Section):
         changing=Outcome.CLUSTER_REPLACED,
     )
     workers: Natural = setting(
-        about="Worker nodes besides the control plane; with 0, the control plane runs the pods.",
+        about="Number of worker nodes besides the control plane; with 0, the control plane runs the pods.",
         default=0,
         le=20,
         allowed="a whole number from 0 to 20",
@@ -152,7 +159,7 @@ class ClusterConfig(Section):
         note=NAMES,
     )
     id: str | None = setting(
-        about="The cluster's id, the uid of its namespace kube-system; another cluster is refused.",
+        about="Id of the cluster: the uid of its namespace kube-system; a cluster with another id is refused.",
         default=None,
         pattern=r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$",
         allowed="what `kubectl get namespace kube-system --output jsonpath={.metadata.uid}` prints",
@@ -168,45 +175,47 @@ class ClusterConfig(Section):
             only = only_for(key)
             if only and self.kind not in only:
                 fix = f"remove {key}, or set `kind: {only[0]}`"
-                raise refusal(f"{key} only where kind is {' or '.join(only)}", fix, key, getattr(self, field))
+                allowed = f"`{key}` only with {' or '.join(f'`kind: {each}`' for each in only)}"
+                raise refusal(allowed, fix, key, getattr(self, field))
         return self
 
     @model_validator(mode="after")
     def _guards_what_it_may(self) -> ClusterConfig:
         if self.guard in (Guard.WARN, Guard.DENY) and not self.serves_policies:
-            allowed = "none where Kubernetes is older than 1.30, which has no ValidatingAdmissionPolicy"
-            raise refusal(allowed, "write `guard: none`, or take a newer channel", "guard", self.guard.value)
+            allowed = "none for Kubernetes older than 1.30, which has no ValidatingAdmissionPolicy"
+            raise refusal(allowed, "write `guard: none`, or a newer channel", "guard", self.guard.value)
         if self.guard is not Guard.DENY:
             return self
         if self.namespace == PUBLISHED_NAMESPACE:
             allowed = (
-                f"another namespace than {PUBLISHED_NAMESPACE} where guard is deny: published jobs run there"
+                f"a namespace other than {PUBLISHED_NAMESPACE} with `guard: deny`: the published example manifests run "
+                f"in {PUBLISHED_NAMESPACE}, and the guard would refuse them"
             )
             raise refusal(allowed, "write for example `namespace: team`", "namespace", self.namespace)
         if self.pod_security is not PodSecurity.RESTRICTED:
             fix = f"write `podSecurity: {PodSecurity.RESTRICTED}`, or `guard: {Guard.WARN}`"
-            raise refusal("restricted where guard is deny", fix, "podSecurity", self.pod_security.value)
+            raise refusal("restricted with `guard: deny`", fix, "podSecurity", self.pod_security.value)
         return self
 
     @property
     def serves_policies(self) -> bool:
-        """Whether the API server has ValidatingAdmissionPolicies, as far as the stack file tells: since 1.30."""
+        """Whether the API server has ValidatingAdmissionPolicies (since 1.30), as far as the stack file tells."""
         version = self.channel.partition("/")[0].removesuffix("-strict").split(".")
         return "channel" not in self.kind.traits.keys or tuple(map(int, version)) >= POLICIES_SINCE
 
     @property
     def guards(self) -> Guard:
-        """What is chosen, or what a cluster of this kind gets without a choice."""
+        """The guard in the stack file; without it, the default for this kind of cluster."""
         if self.guard:
             return self.guard
         return Guard.WARN if self.kind.is_ours and self.serves_policies else Guard.NONE
 
     def named(self, stack: str) -> dict[str, str]:
-        """What tells the cluster of `stack` from others of its kind, by key: as far as the stack file says."""
+        """The keys of the stack file that identify the cluster of `stack` among its kind, with their values."""
         given = {"kubeconfig": self.kubeconfig, "context": self.context, "server": self.server, "id": self.id}
         name = {"name": self.name_for(stack)} if "name" in self.kind.traits.keys else {}
         return name | {key: value for key, value in given.items() if value}
 
     def name_for(self, stack: str) -> str:
-        """The name of the cluster that `stack` makes: the one given, else trainstack-<stack>."""
+        """The name of the cluster that `stack` creates: the given name, else trainstack-<stack>."""
         return self.name or f"trainstack-{stack}"

@@ -1,6 +1,6 @@
-"""A stack's cluster, how it is reached, its claim, what may be applied: what `toolchain/` asks a stack file.
+"""What `toolchain/` reads from a stack file: the cluster, how to reach it, the claim, and what may be applied.
 
-Only what is asked for is validated: a stack whose job is wrong can still be taken down.
+Only the sections for this are validated: a stack with a wrong job can still be taken down.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ class ClusterAccess:
     """A stack's cluster, how it is reached, and what is applied there.
 
     Parameters:
-        cluster: name of the cluster; None for one that the stack does not make.
-        kubeconfig: absolute path of the file that reaches it; None for the file that kubectl finds by itself.
-        context: that in the file; None for its current one.
-        namespace: that of the jobs.
-        protected: whether only what was reviewed is applied.
-        is_named: whether another cluster than the one that the file names is refused.
-        claim: name of the models' claim; None where the rest of the file is wrong.
-        claim_may_wait: whether that may be Pending.
+        cluster: name of the cluster; None for an existing cluster, which the stack does not create.
+        kubeconfig: absolute path of the cluster's kubeconfig; None for the file that kubectl finds by itself.
+        context: the context in this file; None for its current context.
+        namespace: the jobs' namespace.
+        protected: whether only reviewed changes are applied.
+        is_named: whether the stack file names the cluster by server or id: another cluster is then refused.
+        claim: name of the models' claim; None if another section of the file is wrong.
+        claim_may_wait: whether this claim may be Pending.
         uses_gpu_base: whether the image is built on the GPU base.
-        jobs_leave: whether its jobs leave when they have finished.
+        jobs_leave: whether finished jobs are deleted after some time.
     """
 
     kind: ClusterKind
@@ -58,7 +58,7 @@ class ClusterAccess:
 
     @property
     def controllers(self) -> list[str]:
-        """What the stack needs beyond the training-operator, by the names of toolchain/images/cluster_images.py."""
+        """The needed controllers except the training-operator, with the names of toolchain/images/cluster_images.py."""
         trainer = ["trainer"] if self.wants_trainer else []
         return [*trainer, *(["kueue"] if self.queue is Queueing.KUEUE else [])]
 
@@ -92,7 +92,7 @@ def access(file: Path) -> ClusterAccess:
 
 
 def valid_sections(file: Path) -> Sections:
-    """The sections ASKED_FOR of a stack file, whatever is wrong with the others. Raises ConfigError."""
+    """The sections ASKED_FOR of a stack file; the other sections may be wrong. Raises ConfigError."""
     found = read(file)
     try:
         return Sections.model_validate({name: found[name] for name in ASKED_FOR if name in found})

@@ -1,7 +1,7 @@
 """Writes docs/trainer-v2.md: what each key of a job is called in a PyTorchJob and in a TrainJob.
 
-`python -m infra.config.counterparts` takes it from the `paths` of each key's `setting`.
-tests/unit/infra/job/test_trainjob.py holds them to what is rendered.
+`python -m infra.config.counterparts` reads the `paths` of each key's `setting`.
+tests/unit/infra/job/test_trainjob.py compares these paths with rendered objects.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PAGE = paths.ROOT / "docs" / "trainer-v2.md"
 COUNTERPARTS: dict[str, Counterpart] = {
     key: replace(each, v1=each.v1 or key) for key, each in said(JobConfig, "paths").items()
 }
-"""The path of a key below `job` -> what it is called."""
+"""The path of a key below `job` -> its names in a PyTorchJob and in a TrainJob."""
 INTRODUCTION = """\
 # A job as PyTorchJob and as TrainJob
 
@@ -73,8 +73,8 @@ $ kubectl get trainjob pytorch-simple --namespace kubeflow --output jsonpath='{.
 {"estimatedRemainingSeconds":12,"lastUpdatedTime":"…","metrics":[…],"progressPercentage":45}
 ```
 
-If Trainer is away, slow or refuses, training does not slow down or end: one line of rank 0's log says so. Your own
-program may report, too: each pod's variables `KUBEFLOW_TRAINER_SERVER_…` give the address and the token
+If Trainer is missing or slow, or refuses a report, training does not slow down or end: one line of rank 0's log says
+so. Your own program may report, too: each pod's variables `KUBEFLOW_TRAINER_SERVER_…` give the address and the token
 ([KEP-2779](https://github.com/kubeflow/trainer/tree/v2.3.0/proposals/2779-trainjob-progress)).
 
 In other clusters the gate stays off: with the gate on, Trainer stops at its start if it cannot reach the issuer of the

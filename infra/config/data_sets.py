@@ -28,9 +28,10 @@ def _folder(value: str) -> str:
     is_plain = posixpath.normpath(value) == value and not value.startswith(("~", "//"))
     if not is_plain or value in ("/", ".", "..") or (value.startswith("/") and ".." in value.split("/")):
         allowed = (
-            "an absolute path without .. and without a / at the end; with kind also one relative to the clone"
+            "an absolute path without .. and without a / at the end; "
+            "in a kind cluster also a path relative to the clone"
         )
-        raise refusal(allowed, f"write for example /srv/photos, or with kind `folder: {OURS}`")
+        raise refusal(allowed, f"write for example /srv/photos, or in a kind cluster `folder: {OURS}`")
     return value
 
 
@@ -64,18 +65,18 @@ class DataSet(Section):
         paths=in_container("volumeMounts", "env"),
     )
     claim: DnsName | None = setting(
-        about="A PersistentVolumeClaim of the namespace that somebody else creates.",
+        about="A PersistentVolumeClaim in the namespace; the stack does not create it.",
         default=None,
         allowed="the name of a PersistentVolumeClaim in the namespace",
         examples=["images"],
     )
     folder: Annotated[str, AfterValidator(_folder)] | None = setting(
         about=(
-            "A folder of the nodes, below one of storage.allowedRoots; on kind, a folder of this machine, linked or "
-            "copied into data/ of the clone."
+            "A folder of the nodes, below one of `storage.allowedRoots`. In a kind cluster, a folder of this machine: "
+            "`make up` links or copies its files into data/ of the clone."
         ),
         default=None,
-        allowed="an absolute path; with kind also one relative to the clone",
+        allowed="an absolute path; in a kind cluster also a path relative to the clone",
         examples=["/var/lib/trainstack/data"],
     )
     nfs: Nfs | None = setting(
@@ -95,7 +96,7 @@ class DataSet(Section):
             fix = (
                 f"write one entry for each: {' and '.join(given)}"
                 if given
-                else "write `claim: NAME`, or another"
+                else "write `claim: NAME`, or another of these keys"
             )
             found = " and ".join(given) or "(absent)"
             raise refusal(
@@ -105,39 +106,39 @@ class DataSet(Section):
 
     @property
     def source(self) -> dict[str, Any]:
-        """Where it comes from: the one of SOURCES that is given, with its value."""
+        """The key of SOURCES that is given, with its value."""
         return {key: value for key, value in self.manifest().items() if key in SOURCES}
 
     @property
     def has_volume(self) -> bool:
-        """Whether the stack makes a volume and a claim for it."""
+        """Whether the stack creates a volume and a claim for the data set."""
         return self.folder is not None or self.nfs is not None
 
     @property
     def is_usual(self) -> bool:
-        """Whether it is the folder that every node of kind mounts."""
+        """Whether it is the clone's data/, which every node of kind mounts."""
         return self.folder == OURS
 
     def volume(self, stack: str) -> str:
-        """The name of the volume and the claim that stack `stack` makes for it: the same for the same source."""
+        """The name of volume and claim that stack `stack` creates for it: equal sources have equal names."""
         digest = hashlib.sha256(json.dumps(self.source, sort_keys=True).encode()).hexdigest()[:DIGITS]
         return f"trainstack-{stack}-data{'' if self.is_usual else f'-{digest}'}"
 
     def below_data(self, stack: str) -> str:
-        """Where a folder that is not data/ itself lies below data/, on this machine and on the nodes of kind."""
+        """The path below data/ for the files of another folder, on this machine and on the nodes of kind."""
         return f"{agreed.FOLDERS}/{stack}/{self.volume(stack)}"
 
 
 USUAL = DataSet(path="/data", folder=OURS)
-"""What a job on kind sees where it has no `data`."""
+"""The data set of a job without `data` in a kind cluster."""
 WITH_OUR_NODES = [kind for kind in ClusterKind if kind.has_our_nodes]
 
 
 def ensure_none_is_moved(given: Any) -> Any:
-    """The sections as the stack file has them.
+    """`given`, the sections of a stack file, unchanged.
 
-    Raises a refusal with the lines to write where one has `storage.dataPath` or `job.datasetsPath`: `job.data` has
-    replaced both.
+    Raises a refusal with the lines to write if a section has `storage.dataPath` or `job.datasetsPath`: `job.data`
+    has replaced both.
     """
     storage, jobs = _mapping(_mapping(given).get("storage")), _jobs(given)
     moved = {"storage.dataPath": storage["dataPath"]} if "dataPath" in storage else {}
@@ -160,13 +161,13 @@ def ensure_none_is_moved(given: Any) -> Any:
         f"below {key} `data: {yaml.safe_dump(each, default_flow_style=True, sort_keys=False, width=10**6).strip()}`"
         for key, each in lines.items()
     ]
-    fix = f"take {' and '.join(moved)} out" + (f", and write {', '.join(written)}" if written else "")
+    fix = f"remove {' and '.join(moved)}" + (f", and write {', '.join(written)}" if written else "")
     first = next(iter(moved))
-    raise refusal("nothing, since job.data says which data the pods see, and where", fix, first, moved[first])
+    raise refusal("no value: job.data has replaced this key", fix, first, moved[first])
 
 
 def _jobs(given: Any) -> dict[str, Mapping[str, Any]]:
-    """How the stack file calls each job -> its keys."""
+    """The name of each job in the stack file, `job` or `jobs[0]` -> the job's keys."""
     sections = _mapping(given)
     several = sections.get("jobs")
     found = {

@@ -24,7 +24,7 @@ def _network(value: str) -> str:
     try:
         return str(ip_network(value))
     except ValueError:
-        allowed = "a network in CIDR notation, its address without bits of a host"
+        allowed = "a network in CIDR notation, with zeros for all bits of the host"
         raise refusal(allowed, "write for example 192.0.2.0/24") from None
 
 
@@ -45,13 +45,16 @@ class Egress(Section):
     )
     protocol: Protocol = setting(about="Protocol of the port.", default=Protocol.TCP)
     cidr: Annotated[str, AfterValidator(_network)] | None = setting(
-        about="Network of the port; default, without namespace: every address.",
+        about=(
+            "Network whose addresses the replicas may reach at this port; without `cidr` and `namespace`, "
+            "every address."
+        ),
         default=None,
         allowed="a network in CIDR notation",
         examples=["192.0.2.0/24"],
     )
     namespace: DnsLabel | None = setting(
-        about="Namespace of the pods that have the port.",
+        about="Namespace whose pods the replicas may reach at this port.",
         default=None,
         allowed="a namespace's name",
         examples=["storage"],

@@ -1,7 +1,7 @@
-"""Values of a stack file that Pulumi keeps encrypted: where they may stand, and how the program recognizes them.
+"""Values of a stack file that Pulumi keeps encrypted: where they are allowed, and how the program recognizes them.
 
-Pulumi hands a section with such a value to the program in plain text, and says of the whole section that it is secret.
-Which value it is stands in the stack file alone, as `{secure: …}`.
+Pulumi hands a section with an encrypted value to the program in plain text, and marks the whole section as secret.
+Only the stack file shows which value is encrypted: `{secure: …}`.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from infra.config.errors import ConfigError, key_of, paragraph
 
 Path = tuple[str | int, ...]
 SHOWN = "(secret)"
-ALLOWED = "encrypted values in job.env alone, one by one; they reach the pods through a Secret"
+ALLOWED = "encrypted values only in job.env, each as one variable; they reach the pods through a Secret"
 FIX = (
-    "write the value in plain text, or hand it to the job as a variable: "
+    "write the value in plain text, or give it to the job as a variable: "
     "pulumi config set --secret --path 'trainstack:job.env.NAME'"
 )
 
 
 def is_encrypted(value: Any) -> bool:
-    """Whether `value` is cipher text of Pulumi's."""
+    """Whether `value` is a cipher text of Pulumi."""
     return isinstance(value, Mapping) and value.keys() == {"secure"} and isinstance(value["secure"], str)
 
 
 def leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """Every value below `value` that holds no others, by its path. An encrypted one is a leaf."""
+    """Each value below `value` that contains no other value, with its path. An encrypted value counts as one."""
     if is_encrypted(value) or not value or not isinstance(value, Mapping | list):
         yield path, value
         return
@@ -36,7 +36,7 @@ def leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
 
 
 def ensure_in_env(raw: Mapping[str, Any], file: str) -> None:
-    """Raises ConfigError for each encrypted value that would end in plain text: all but those of `env`."""
+    """Raises ConfigError for each encrypted value outside `env`: it would be in plain text in the cluster."""
     stray = [path for path, each in leaves(raw) if is_encrypted(each) and not _is_variable(path)]
     if stray:
         raise ConfigError("\n".join(paragraph(file, key_of(path), SHOWN, ALLOWED, FIX) for path in stray))
@@ -60,7 +60,7 @@ def restored(
         secret: names of the sections with an encrypted value.
         file: the stack file's path, for errors.
 
-    Raises ConfigError where the stack file does not tell which value of a section is the encrypted one.
+    Raises ConfigError if the stack file does not show which value of a section is encrypted.
     """
     return {
         name: _restored(name, section, written.get(name), file) if name in secret else section

@@ -37,7 +37,7 @@ def explain(
     """One paragraph for each key of `file` that `model` refused with `error`.
 
     Parameters:
-        places: key -> what the file calls it, of those that it has elsewhere.
+        places: key -> the key that the file has instead, for values that are elsewhere in the file.
     """
     seen: dict[str, str] = {}
     for finding in error.errors():
@@ -53,8 +53,8 @@ def paragraph(file: str, key: str, value: object, allowed: str, fix: str) -> str
     Parameters:
         file: the stack file.
         key: its full path, `trainstack:job.resources.gpu`.
-        value: what was found; text in parentheses, `(absent)`, is shown as it is.
-        allowed: which values are.
+        value: the value in the file; a text in parentheses, such as `(absent)`, is shown without quotes.
+        allowed: the allowed values, in words.
         fix: what to write or do instead.
     """
     shown = value if isinstance(value, str) and value.startswith("(") else _short(value)
@@ -96,7 +96,9 @@ def _explained(finding: ErrorDetails, model: type[BaseModel]) -> tuple[str, obje
 def _unknown(name: str, owner: type[BaseModel] | None) -> tuple[str, str]:
     known = sorted(field.alias or key for key, field in owner.model_fields.items()) if owner else []
     near = difflib.get_close_matches(name, known, 1)
-    fix = f"did you mean {near[0]}? Rename the key" if near else "remove the key, or take one of those"
+    fix = (
+        f"did you mean {near[0]}? Rename the key" if near else "remove the key, or use one of the known keys"
+    )
     return "one of the known keys: " + ", ".join(known), fix
 
 
@@ -109,7 +111,7 @@ def key_of(path: Sequence[str | int]) -> str:
 
 
 def takes_null(model: type[BaseModel], path: Sequence[str | int]) -> bool:
-    """Whether null is a value of the key at `path` below `model`, and another one than its default."""
+    """Whether the key at `path` below `model` takes null, and has another default."""
     field = _locate(model, path)[1]
     return field is not None and field.default is not None and type(None) in _members(field.annotation)
 
@@ -129,7 +131,7 @@ def _locate(
         if field is not None:
             inner = model_in(field.annotation)
             if inner is None:
-                # below a plain mapping: its keys, and pydantic's word for a key or a form of value, in brackets
+                # Below a plain mapping: its keys, and pydantic's tags, in brackets, for a key or a form of value.
                 if tagged := _tagged(field.annotation).get(part):
                     owner, field = tagged, None
                 elif is_mapping(field.annotation) and not part.startswith("["):
@@ -151,7 +153,7 @@ def _members(annotation: Any) -> list[Any]:
 
 
 def model_in(annotation: Any) -> type[BaseModel] | None:
-    """The section that a key's value is, or whose list it is; None for plain values."""
+    """The model of a key whose value is a section or a list of sections; None for other keys."""
     for member in _members(annotation):
         if isinstance(member, type) and issubclass(member, BaseModel):
             return member
@@ -159,12 +161,12 @@ def model_in(annotation: Any) -> type[BaseModel] | None:
 
 
 def is_mapping(annotation: Any) -> bool:
-    """Whether a key's value is a mapping whose keys are the user's own, as that of `env`."""
+    """Whether a key's value is a mapping whose keys the user chooses, as in `env`."""
     return any(typing.get_origin(member) is dict for member in _members(annotation))
 
 
 def _tagged(annotation: Any) -> dict[str, type[BaseModel]]:
-    """Of a mapping whose values take several forms: those that are sections, by pydantic's tag."""
+    """Pydantic's tag -> section: the sections among the forms that the values of a mapping can have."""
     found: dict[str, type[BaseModel]] = {}
     for mapping in (each for each in _members(annotation) if typing.get_origin(each) is dict):
         union = typing.get_args(typing.get_args(mapping)[1])
@@ -183,7 +185,7 @@ def _vocabulary(field: FieldInfo | None) -> list[str]:
 
 
 def allowed(field: FieldInfo | None) -> str:
-    """Which values a key takes, in words; of a closed vocabulary its members."""
+    """The values that a key takes, in words; for a closed vocabulary its members."""
     extra = field.json_schema_extra if field else None
     described = extra.get("allowed") if isinstance(extra, dict) else None
     return ", ".join(_vocabulary(field)) or str(described or _usual(field.annotation if field else None))

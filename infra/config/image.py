@@ -1,4 +1,4 @@
-"""Section `image`: the trainer image, built here, with a project of the user's or without, or ready-made."""
+"""Section `image`: the trainer image, which is ready-made or built here, with or without a user's project."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ class ImageConfig(Section):
 
     target: Target = setting(about="Target of Dockerfile_training to build.", default=Target.CPU)
     preset: Preset | None = setting(
-        about="Published system whose recipe and defaults the trainer takes; default: pytorch-simple.",
+        about=(
+            "The published system whose defaults our trainer uses: network, optimizer and schedule (its "
+            "[recipe](trainer.md#what-it-trains)), data set and back end; default: pytorch-simple."
+        ),
         default=None,
     )
     context: str | None = setting(
@@ -48,7 +51,10 @@ class ImageConfig(Section):
         examples=["../my-project"],
     )
     dockerfile: str | None = setting(
-        about="Your own Dockerfile, built instead of our image; its build context is `context`, or else its folder.",
+        about=(
+            "Your own Dockerfile, built instead of our image; its build context is `context`, else the "
+            "Dockerfile's folder."
+        ),
         default=None,
         min_length=1,
         allowed="a Dockerfile's path, absolute or relative to the clone",
@@ -56,7 +62,7 @@ class ImageConfig(Section):
     )
     repository: Reference | None = setting(
         about=(
-            "Where to push the built image, with the credentials of Docker's configuration; kind needs no "
+            "Where to push the built image, with the credentials of Docker's configuration; a kind cluster needs no "
             "repository."
         ),
         default=None,
@@ -82,7 +88,7 @@ class ImageConfig(Section):
         if self.reference and (any(built) or "target" in self.model_fields_set):
             raise refusal(
                 "either reference (ready-made), or target, preset, context, dockerfile and repository (built here)",
-                "remove reference to build the image, or the others to use a ready-made one",
+                "remove reference to build the image, or remove the other keys to use the ready-made image",
                 "reference",
                 self.reference,
             )
@@ -99,7 +105,7 @@ class ImageConfig(Section):
 
     @property
     def is_wholly_own(self) -> bool:
-        """Whether the image is built by a Dockerfile of the user's that does not build on ours."""
+        """Whether the image is built by the user's own Dockerfile, without our image as its base."""
         if not self.dockerfile:
             return False
         return build_context.TRAINER_IMAGE not in build_context.declared(
@@ -108,7 +114,7 @@ class ImageConfig(Section):
 
     @property
     def uses_gpu_base(self) -> bool:
-        """Whether a build of the image begins with the base of target `gpu`, which a user's Dockerfile may declare."""
+        """Whether a build of the image uses the base of target `gpu`; a user's own Dockerfile can declare it, too."""
         if self.reference:
             return False
         if self.dockerfile and GPU_BASE in build_context.declared(build_context.resolved(self.dockerfile)):
@@ -116,14 +122,14 @@ class ImageConfig(Section):
         return self.target is Target.GPU and not self.is_wholly_own
 
     def _ensure_ours_counts(self) -> None:
-        """Raises the refusal of a choice among our images where the user's Dockerfile builds on none of them."""
+        """Raises a refusal for `target` or `preset` if the user's Dockerfile does not build on our image."""
         if not self.is_wholly_own:
             return
         for key in ("target", "preset"):
             if key in self.model_fields_set and getattr(self, key) is not None:
                 raise refusal(
-                    "nothing beside a Dockerfile that does not build on our image",
-                    f"remove it, or begin the Dockerfile with `ARG {build_context.TRAINER_IMAGE}` and "
+                    "no value with a Dockerfile that does not build on our trainer image",
+                    f"remove {key}, or begin the Dockerfile with `ARG {build_context.TRAINER_IMAGE}` and "
                     f"`FROM ${{{build_context.TRAINER_IMAGE}}}`",
                     key,
                     getattr(self, key).value,

@@ -1,4 +1,4 @@
-"""Section `job` (or each entry of `jobs`): one PyTorchJob."""
+"""Section `job`, and each entry of `jobs`: one job."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import model_validator
 from infra.config.api_paths import Counterpart, in_command, in_container, in_metadata, in_pod, in_run, outside
 from infra.config.data_sets import DataSet
 from infra.config.egress import Egress
-from infra.config.names import DnsName, JobName, LabelKey, LabelValue
+from infra.config.names import JOB_NAME_RULE, DnsName, JobName, LabelKey, LabelValue
 from infra.config.pod_template import CONTAINER, Pod, ensure_none_is_a_pods
 from infra.config.resources import Replicas, ResourcesConfig
 from infra.config.run_policies import ElasticPolicy, RestartPolicy, RunPolicy
@@ -30,19 +30,22 @@ PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
 
 
 class JobConfig(Section):
-    """One PyTorchJob. Put our trainer's options into `training`, not into `args`; your program may have any `args`."""
+    """One job: a PyTorchJob, or with `operator.api: v2` a TrainJob.
+
+    Write the options of our trainer into `training`, not into `args`. A program of your own may have any `args`.
+    """
 
     model_config = every_key(changing=Outcome.JOB_REPLACED)
 
     name: JobName = setting(
-        about="Name of the PyTorchJob, and first part of its runs' ids.",
-        allowed="the PyTorchJob's name",
+        about="Name of the job, and first part of its runs' ids.",
+        allowed=JOB_NAME_RULE,
         examples=["mnist"],
         paths=Counterpart(
             "metadata.name",
             "metadata.name",
-            "The runtime has the job's name. With v2, a name has 48 characters at most; with more than ten "
-            "replicas, 47.",
+            "The runtime has the job's name. With v2, a name has at most 48 characters; with 11 to 100 replicas "
+            "47, with more 46.",
         ),
     )
     replicas: Replicas = setting(
@@ -59,14 +62,14 @@ class JobConfig(Section):
         ),
     )
     command: tuple[str, ...] = setting(
-        about="Command of the container; the options of training follow it as --name=value.",
+        about="Command of the container; the options of `training` follow it as --name=value.",
         default=(),
         allowed="a list of words",
         examples=["[python3, x.py]"],
         paths=in_command("command"),
     )
     args: tuple[str, ...] = setting(
-        about="Arguments of the container; without a command, they follow the options of training.",
+        about="Arguments of the container; without a command, they follow the options of `training`.",
         default=(),
         allowed="a list of words",
         examples=['["--no-cuda"]'],
@@ -90,9 +93,9 @@ class JobConfig(Section):
     )
     egress: tuple[Egress, ...] | None = setting(
         about=(
-            "What replicas may reach besides each other and DNS, by a NetworkPolicy; default: nothing in a cluster "
-            "that the stack creates, everything in others; our own node image for kind does not enforce it: see "
-            "[networks](security.md#the-replicas-network)."
+            "Ports that replicas may reach besides each other and DNS; a NetworkPolicy allows only these. Default: "
+            "none in a cluster that the stack creates, everything in an existing cluster. A kind cluster does not "
+            "enforce it if `make up` has built the node image: see [networks](security.md#the-replicas-network)."
         ),
         default=None,
         allowed="a list of ports, [] for none",
@@ -136,7 +139,7 @@ class JobConfig(Section):
         about="Let torchrun train with a changing number of workers.", default=None
     )
     nproc_per_node: Count = setting(
-        about="Processes that torchrun starts in a pod.",
+        about="Number of processes that torchrun starts in each pod.",
         default=1,
         allowed="a whole number of at least 1",
         examples=[1],
@@ -201,7 +204,10 @@ class JobConfig(Section):
         paths=in_run("It is part of the run's id."),
     )
     run_id: str | None = setting(
-        about="A finished run: the job takes its model again instead of training; `make use RUN=…` sets this key.",
+        about=(
+            "Id of a finished run. Instead of training, the job copies the model of that run to the top of the volume; "
+            "`make use RUN=…` sets this key."
+        ),
         default=None,
         pattern=r"^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$",
         allowed="the id of a finished run, or null",
@@ -210,8 +216,8 @@ class JobConfig(Section):
     )
     data: tuple[DataSet, ...] | None = setting(
         about=(
-            "Data sets in the pods, read-only; default: on kind, the clone's data/ at /data, elsewhere none: see "
-            "[Data](data.md)."
+            "Data sets in the pods, read-only. Default: in a kind cluster the clone's data/ at /data, in other "
+            "clusters none: see [Data](data.md)."
         ),
         default=None,
         allowed="a list of mappings with path and one of claim, folder, nfs, configMap; [] for none",
@@ -229,15 +235,15 @@ class JobConfig(Section):
         given = self.training.backend or _option("--backend", self.command_line)
         if given == Backend.NCCL and not self.resources.gpu:
             raise refusal(
-                "at least 1 where the backend is nccl",
+                "at least 1 with backend nccl",
                 "set `resources: {gpu: 1}`, or `backend: gloo`",
                 "resources.gpu",
                 self.resources.gpu,
             )
         for name, value in options(self.training).items():
             if _option(f"--{name}", self.command_line) is not None:
-                fix = f"keep it in training, and take --{name} out of command and args"
-                raise refusal(f"--{name} in one place", fix, f"training.{name}", value)
+                fix = f"keep it in training, and remove --{name} from command and args"
+                raise refusal(f"--{name} in only one place", fix, f"training.{name}", value)
         self._ensure_kueue_alone_suspends()
         self._ensure_none_is_the_stacks()
         self._ensure_resources_stand_once()
@@ -246,8 +252,8 @@ class JobConfig(Section):
         elastic = self.elastic_policy
         if elastic and elastic.standalone and max(self.replicas.total, elastic.max_replicas or 0) > 1:
             raise refusal(
-                "false in a job of several pods, each of which would train alone",
-                "remove it, or set `replicas: {master: null, worker: 1}` and `maxReplicas: 1`",
+                "false in a job of several pods: each pod would train alone",
+                "remove standalone, or set `replicas: {master: null, worker: 1}` and `maxReplicas: 1`",
                 "elasticPolicy.standalone",
                 True,
             )
@@ -255,24 +261,25 @@ class JobConfig(Section):
         if not self.replicas.total:
             raise refusal("at least one replica", "set `master: 1`", "replicas.master", None)
         if self.replicas.master is None and self.elastic_policy is None:
-            raise refusal("1 unless elasticPolicy is set", "set `master: 1`", "replicas.master", None)
+            raise refusal("1; null only with elasticPolicy", "set `master: 1`", "replicas.master", None)
         return self
 
     def _ensure_kueue_alone_suspends(self) -> None:
-        """Raises a refusal for a key that contradicts `queue`: Kueue alone suspends the job and names its queue."""
+        """Raises a refusal for a key that contradicts `queue` or `priority`: only Kueue suspends a job of a queue."""
         if self.queue and self.run_policy.suspend:
-            allowed = "false beside queue: the job is made suspended, and Kueue alone says when it runs"
+            allowed = "false with queue: the job is created suspended, and only Kueue decides when it runs"
             raise refusal(allowed, "remove suspend, or queue", "runPolicy.suspend", True)
         for key, label in (("queue", QUEUE_LABEL), ("priority", PRIORITY_LABEL)):
             if getattr(self, key) and label in self.labels:
                 fix = f"remove {label} from labels"
-                raise refusal(f"labels without Kueue's beside {key}", fix, "labels", self.labels)
+                raise refusal(f"labels without {label}, which {key} sets", fix, "labels", self.labels)
 
     def _ensure_elastic_pods_meet(self) -> None:
-        """Raises a refusal for an elastic policy with which pods would wait for others, or outside, to the deadline.
+        """Raises a refusal for an elastic policy with which pods would wait until the deadline.
 
-        Of minReplicas and maxReplicas the operator takes the one that is given for both (setElasticPolicy in
-        pkg/apis/kubeflow.org/v1/pytorch_defaults.go of training-operator 1.9.3). With metrics, an autoscaler brings
+        They would wait for missing pods, or because too many pods train already. If only one of minReplicas and
+        maxReplicas is given, the operator uses it for both (setElasticPolicy in
+        pkg/apis/kubeflow.org/v1/pytorch_defaults.go of training-operator 1.9.3). With metrics, an autoscaler creates
         the workers between them.
         """
         elastic, pods = self.elastic_policy, self.replicas.total
@@ -284,15 +291,19 @@ class JobConfig(Section):
         )
         if fewest and fewest > pods:
             key = "minReplicas" if elastic.min_replicas else "maxReplicas"
-            alone = "" if elastic.min_replicas else ", as minReplicas is the same unless it is set"
-            allowed = f"at most the pods of replicas, {pods}{alone}: these would wait for others"
-            fix = f"write `minReplicas: {pods}`, or more workers"
+            alone = "" if elastic.min_replicas else "without minReplicas, maxReplicas is also the minimum; "
+            allowed = (
+                f"at most {pods}, the number of pods in replicas: {alone}the pods would wait for more pods"
+            )
+            fix = f"write `minReplicas: {pods}`, or raise replicas.worker"
             raise refusal(allowed, fix, f"elasticPolicy.{key}", fewest)
         workers = self.replicas.worker or 0
         if most and most < workers:
-            alone = "" if elastic.max_replicas else ", and minReplicas unless it is set"
-            allowed = f"at least replicas.worker, {workers}{alone}: further pods would wait outside"
-            fix = f"write `maxReplicas: {workers}`, or fewer workers"
+            alone = "" if elastic.max_replicas else "without maxReplicas, minReplicas is also the maximum; "
+            allowed = (
+                f"at least {workers}, the number in replicas.worker: {alone}the other workers would not train"
+            )
+            fix = f"write `maxReplicas: {workers}`, or lower replicas.worker"
             raise refusal(allowed, fix, "elasticPolicy.maxReplicas", elastic.max_replicas)
 
     def _ensure_none_is_the_stacks(self) -> None:
@@ -300,9 +311,9 @@ class JobConfig(Section):
         for name, value in self.env.items():
             if key := STACKS_OWN.get(name):
                 shown = value if isinstance(value, str) else "(present)"
-                fix = "take it out of env" + ("" if key == ITSELF else f"; set {key}")
+                fix = "remove it from env" + ("" if key == ITSELF else f"; set {key}")
                 raise refusal(
-                    f"variables that are not the stack's own: {key} says it", fix, f"env.{name}", shown
+                    f"variables that the stack does not set: {key} sets this one", fix, f"env.{name}", shown
                 )
 
     def _ensure_resources_stand_once(self) -> None:
@@ -315,12 +326,12 @@ class JobConfig(Section):
                     where = f"pod.spec.containers[{CONTAINER}].resources.{kind}.{name}"
                     allowed = "resources that job.resources does not have"
                     raise refusal(
-                        allowed, f"take it out of pod; set job.resources.{name}", where, asked[kind][name]
+                        allowed, f"remove it from pod; set job.resources.{name}", where, asked[kind][name]
                     )
 
     @property
     def starts_suspended(self) -> bool:
-        """Whether the job is made without pods, and somebody else says when it gets them."""
+        """Whether the job is created suspended, without pods: Kueue or a user starts it later."""
         return self.run_policy.suspend or self.queue is not None
 
     @property
@@ -330,19 +341,19 @@ class JobConfig(Section):
 
     @property
     def pod_spec(self) -> dict[str, Any]:
-        """What `pod` says of the pods' spec, without the directives of a patch."""
+        """The fields of the pods' spec in `pod`, without the directives of a patch."""
         return dict(merged({}, self.pod).get("spec") or {})
 
     @property
     def command_line(self) -> tuple[str, ...]:
-        """The words of command and args, as they stand in the stack file."""
+        """The words of `command` and `args` in the stack file."""
         return (*self.command, *self.args)
 
     def with_one_process(self) -> JobConfig:
-        """This job with one replica of one process, as a job has that takes a finished run (`runId`).
+        """This job with one replica of one process: a job that takes a finished run (`runId`) needs no more.
 
-        Nothing is trained, so no ranks meet. A second pod would even wait for ever: rank 0 ends before the other's
-        init container has seen it listen.
+        Nothing is trained, so no ranks meet. A second pod could even wait forever: its init container waits until rank
+        0 listens, and rank 0 can end before that.
         """
         policy = self.run_policy
         if policy.scheduling_policy:

@@ -11,23 +11,23 @@ from infra.config.stack_text import literals, with_values
 
 
 def written(file: Path, job: str, *section: str) -> dict[str, str]:
-    """The keys of `job`, or of one of its sections, with their `literals` in a valid `file`, over those in its base."""
+    """The keys of `job` or of one of its sections, with their `literals`, in a valid `file` or else in its base."""
     base, path = base_of(own(file), file), (*job_path(file, job), *section)
     texts = [each.read_text() for each in (base, file) if each]
     return {key: text for each in texts for key, text in literals(each, path).items()}
 
 
 def set_keys(file: Path, keys: Mapping[str, Mapping[str, str]], *section: str) -> None:
-    """Set keys of jobs in a valid stack file itself, also where its base has the job.
+    """Set keys of jobs in a valid stack file itself, also if its base has the job.
 
-    Raises ConfigError where its layout does not let them be set, its base has the list `jobs`, or they make it invalid;
-    it stays as it was then.
+    Raises ConfigError if the file's layout does not allow it, if the base has the list `jobs`, or if the keys make the
+    file invalid; the file then stays unchanged.
 
     Parameters:
-        keys: job's name -> key -> scalar as it is to be written.
+        keys: job's name -> key -> the text of the scalar.
         section: the section of each job that has the keys; the job itself without one.
     """
-    before = file.read_bytes()  # as they are, line ends included
+    before = file.read_bytes()  # unchanged, with the line ends
     text = before.decode()
     for job, values in keys.items():
         if values:
@@ -43,13 +43,13 @@ def set_keys(file: Path, keys: Mapping[str, Mapping[str, str]], *section: str) -
 
 
 def _ensure_own(file: Path, path: tuple[str | int, ...], values: Mapping[str, str]) -> None:
-    """Raises ConfigError for a job in a list of the base: a list of the file's own would replace it whole."""
+    """Raises ConfigError for a job in the base's list `jobs`: a list in the file itself would replace that list."""
     given = own(file)
     base = base_of(given, file)
     if base and path[1] == f"{PREFIX}jobs" and "jobs" not in given:
         lines = ", ".join(f"{key}: {value}" for key, value in values.items())
         where = ".".join(map(str, path))
         raise ConfigError(
-            f"stacks/{file.name}: its jobs stand in stacks/{base.name}, whose values other stacks may have, too\n"
+            f"stacks/{file.name}: its jobs are in stacks/{base.name}, which other stacks may extend, too\n"
             f"  fix: move the list jobs into stacks/{file.name}, or write in stacks/{base.name} below {where}: {lines}"
         )

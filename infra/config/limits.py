@@ -1,4 +1,4 @@
-"""Sections `cluster.quota` and `cluster.limitRange`: what the jobs' namespace may use, and each container in it."""
+"""Sections `cluster.quota` and `cluster.limitRange`: limits of the jobs' namespace, and of each container in it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from infra.config.section import Count, Outcome, Section, Whole, every_key, refu
 
 
 class Quota(Section):
-    """The most that all unfinished pods of the namespace may have together."""
+    """The maximum for all unfinished pods of the namespace together."""
 
     model_config = every_key(changing=Outcome.IN_PLACE)
 
@@ -29,13 +29,19 @@ class Quota(Section):
         examples=["32Gi"],
     )
     gpu: Count | None = setting(
-        about="Maximum number of GPUs of all pods; each GPU resource that jobs use has this maximum.",
+        about=(
+            "Maximum number of GPUs of all pods together, counted apart for each GPU resource that jobs use "
+            "(`nvidia.com/gpu`, `amd.com/gpu`)."
+        ),
         default=None,
         allowed="a whole number of at least 1",
         examples=[4],
     )
     pods: Count | None = setting(
-        about="Maximum of pods of all kinds; the pod that reads a model at the end counts, too.",
+        about=(
+            "Maximum number of pods of all kinds. After a job's end, the stack may start one more pod, which reads the "
+            "run's model and files from the volume: it counts, too."
+        ),
         default=None,
         allowed="a whole number of at least 1",
         examples=[20],
@@ -45,12 +51,12 @@ class Quota(Section):
     def _has_a_limit(self) -> Quota:
         if not self.hard():
             raise refusal(
-                "one of cpu, memory, gpu and pods", "write `pods: 20`, or remove quota", "pods", None
+                "at least one of cpu, memory, gpu and pods", "write `pods: 20`, or remove quota", "pods", None
             )
         return self
 
     def hard(self, gpu_resources: Collection[str] = (GPU,)) -> dict[str, str]:
-        """As in a ResourceQuota. `gpu_resources`: what the nodes call the GPUs of the jobs."""
+        """The field `hard` of a ResourceQuota. `gpu_resources`: the names of the jobs' GPU resources."""
         found = {
             "limits.cpu": self.cpu,
             "limits.memory": self.memory,
@@ -78,7 +84,7 @@ class LimitRange(Section):
         examples=["2Gi"],
     )
     memory_ratio: Whole | None = setting(
-        about="Maximum of a container's memory limit divided by its memory request.",
+        about="Maximum ratio of a container's memory limit to its memory request.",
         default=None,
         ge=2,
         allowed="a whole number of at least 2",
@@ -89,11 +95,11 @@ class LimitRange(Section):
     def _says_something(self) -> LimitRange:
         if not self.item():
             fix = "write `memoryRatio: 2`, or remove limitRange"
-            raise refusal("one of cpu, memory and memoryRatio", fix, "memoryRatio", None)
+            raise refusal("at least one of cpu, memory and memoryRatio", fix, "memoryRatio", None)
         return self
 
     def item(self) -> dict[str, dict[str, str]]:
-        """As in a LimitRange, for containers."""
+        """The entry of a LimitRange for containers, without its type."""
         defaults = {"cpu": self.cpu, "memory": self.memory}
         given = {name: value for name, value in defaults.items() if value is not None}
         ratio = {"maxLimitRequestRatio": {"memory": str(self.memory_ratio)}} if self.memory_ratio else {}

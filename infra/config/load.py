@@ -1,4 +1,4 @@
-"""From the stack file's text to validated sections, with the defaults that depend on the stack's name."""
+"""Reads and validates a stack file, and sets the defaults that depend on the stack's name."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from storage.manifests import PREPARES
 
 PREFIX = "trainstack:"
 EXTENDS = agreed.EXTENDS.removeprefix(PREFIX)
-"""The key that names a stack file's base. To Pulumi it is a value like others; it is no section."""
+"""The key that names a stack file's base. For Pulumi it is an ordinary value; it is not a section."""
 _BASE = re.compile(r"(?!Pulumi$)[A-Za-z][A-Za-z0-9_-]*")
 # How kind calls the first node of a cluster, behind the cluster's name; it is the node's host name.
 CONTROL_PLANE = "-control-plane"
@@ -43,39 +43,47 @@ NODE_NAME_LENGTH = 63
 
 
 class Sections(Section):
-    """The sections of a stack file: `job` or `jobs`, and with `job` also `matrix` or `sweep`."""
+    """A stack file has either `job` or `jobs`. Beside `job` it can have `matrix` or `sweep`, not both.
+
+    All other sections are optional. In the file, the name of each section has the prefix `trainstack:`.
+    """
 
     cluster: ClusterConfig = setting(about="Where the training runs.", default=ClusterConfig())
-    operator: OperatorConfig = setting(about="The Kubeflow training-operator.", default=OperatorConfig())
+    operator: OperatorConfig = setting(
+        about="Kubeflow's operator, which runs the jobs.", default=OperatorConfig()
+    )
     storage: StorageConfig = setting(about="The volume that keeps the models.", default=StorageConfig())
     image: ImageConfig = setting(about="The trainer image, built here or ready-made.", default=ImageConfig())
     job: JobConfig | None = setting(
-        about="The PyTorchJob, if the stack has only one.",
+        about="The job, if the stack has only one.",
         default=None,
         examples=["{name: mnist}"],
     )
     jobs: tuple[JobConfig, ...] = setting(
-        about="Several PyTorchJobs, instead of job; each has the keys of job.",
+        about="Several jobs, instead of `job`; each has the keys of `job`.",
         default=(),
         allowed="a list of jobs",
         examples=["[{name: mnist}]"],
         changing=Outcome.IN_PLACE,
-        note="Other jobs stay unchanged if you add or remove one, or turn `job` into the first of `jobs`.",
+        note="Other jobs stay unchanged if you add or remove a job, or turn `job` into the first of `jobs`.",
     )
     matrix: MatrixConfig | None = setting(
-        about="A job for each combination of values, made from job: see [Many jobs](#many-jobs).",
+        about="A job for each combination of values, made from `job`: see [Many jobs](#many-jobs).",
         default=None,
         allowed="a mapping with options",
         examples=["{options: {training.lr: [0.01, 0.1]}}"],
     )
     sweep: SweepConfig | None = setting(
-        about="What `make sweep` searches for, with job as the template: see [A search](sweep.md).",
+        about="The search of `make sweep`; `job` is the template of its trials: see [A search](sweep.md).",
         default=None,
         allowed="a mapping with options",
         examples=["{options: {training.lr: [0.01, 0.1]}}"],
     )
     protected: bool = setting(
-        about="Let `make up` apply the stack only from a clean Git tree with fresh renderings.",
+        about=(
+            "If true, `make up` applies the stack only if all files are committed and `stacks/rendered/<stack>`, which "
+            "`make review` writes, is up to date."
+        ),
         default=False,
         examples=["true"],
         changing=Outcome.NOTHING,
@@ -90,20 +98,18 @@ class Sections(Section):
     def _protects_a_cluster(self) -> Sections:
         cluster = self.cluster
         if self.protected and not cluster.kind.is_ours and not (cluster.context or cluster.server):
-            allowed = (
-                "a context, or a server, where protected is true: a review has to tell which cluster it is"
-            )
-            fix = "add below cluster `context: NAME` (kubectl config current-context), or `server: URL`"
+            allowed = "a context or a server if protected is true: a reviewer must see which cluster the stack changes"
+            fix = "add to cluster `context: NAME` (see `kubectl config current-context`), or `server: URL`"
             raise refusal(allowed, fix, "cluster.context", "(absent)")
         return self
 
 
 @dataclass(frozen=True)
 class Stack:
-    """A stack's name and its validated sections. `jobs` holds at least one.
+    """A stack's name and its validated sections. `jobs` has at least one job.
 
-    `template` is what they are made from by `matrix`; both are None where the stack file lists its jobs. `sweep` is
-    what `make sweep` searches for; of the jobs, those that it has proposed are named in `trials`.
+    With `matrix`, the jobs are made from `template`; otherwise both are None. `sweep` is the search of `make sweep`;
+    `trials` has the names of the jobs that it has proposed.
     """
 
     name: str
@@ -121,7 +127,7 @@ class Stack:
 
     @property
     def own_jobs(self) -> tuple[JobConfig, ...]:
-        """The jobs that the stack file asks for: all but trials of a search."""
+        """The jobs of the stack file: all except the trials of a search."""
         return tuple(job for job in self.jobs if job.name not in self.trials)
 
     @property
@@ -136,34 +142,34 @@ class Stack:
 
     @property
     def claim(self) -> str:
-        """The name of its claim."""
+        """The name of the models' claim."""
         return self.storage.claim_for(self.volume)
 
     @property
     def models_are_here(self) -> bool:
-        """Whether models/<stack> of this machine is the volume: kind's nodes mount it."""
+        """Whether the volume is the folder models/<stack> of this clone, which kind's nodes mount."""
         return self.cluster.kind.has_our_nodes and self.storage.kind is StorageKind.HOST_PATH
 
     @property
     def has_folder(self) -> bool:
-        """Whether models or data are in a folder that a node of its own has: all of kind's nodes mount the clone's."""
+        """Whether models or data are in a folder on the nodes. Data of a kind stack are in the clone: not counted."""
         of_data = any(each.folder for job in self.jobs for each in job.data or ())
         return self.storage.kind is StorageKind.HOST_PATH or (of_data and not self.cluster.kind.has_our_nodes)
 
     @property
     def prepared_by_job(self) -> bool:
-        """Whether a Job sets the folder's owner: without Kubernetes only a folder of this machine can be reached."""
+        """Whether a Job sets the folder's owner, because the folder is not on this machine."""
         return self.storage.prepares and not self.models_are_here
 
     @property
     def claim_may_wait(self) -> bool:
-        """Whether the claim may be Pending: many classes wait for the first pod, and a suspended job has none."""
+        """Whether the claim may be Pending: many classes wait for the first pod, and a suspended job has no pod."""
         has_pods = self.storage.prepares or not all(job.starts_suspended for job in self.jobs)
         return self.storage.kind is StorageKind.CLASS and not has_pods
 
 
 def from_raw(name: str, raw: Mapping[str, Any], file: str) -> Stack:
-    """The validated stack. Raises ConfigError with everything that is wrong.
+    """The validated stack. Raises ConfigError: all values that the models refuse, or the first conflict of keys.
 
     Parameters:
         name: the stack's name.
@@ -206,21 +212,24 @@ def from_raw(name: str, raw: Mapping[str, Any], file: str) -> Stack:
 
 
 def jobs_of(given: Sections, file: str) -> tuple[JobConfig, ...]:
-    """The jobs, whichever way they are given. Raises ConfigError unless there is one, and names differ."""
+    """The jobs of `job`, `jobs` or `matrix`. Raises ConfigError if there are none, or if the sections do not fit."""
     jobs = (given.job,) if given.job else given.jobs
     if not jobs or (given.job and given.jobs):
-        fix = "move job into the list jobs" if jobs else "add `trainstack:job: {name: mnist}`"
+        fix = "move `job` into the list `jobs`" if jobs else "add `trainstack:job: {name: mnist}`"
         found = "(present beside jobs)" if jobs else "(absent)"
-        raise ConfigError(paragraph(file, f"{PREFIX}job", found, "one job, or a list of them in jobs", fix))
-    if given.matrix and not given.job:
-        fix = "write what the jobs have in common as `trainstack:job`, in place of jobs"
         raise ConfigError(
-            paragraph(file, f"{PREFIX}matrix", "(present beside jobs)", "matrix beside job", fix)
+            paragraph(file, f"{PREFIX}job", found, "one job in `job`, or a list in `jobs`", fix)
+        )
+    if given.matrix and not given.job:
+        fix = "write the common keys of the jobs as `trainstack:job`, instead of `trainstack:jobs`"
+        raise ConfigError(
+            paragraph(file, f"{PREFIX}matrix", "(present beside jobs)", "matrix only together with job", fix)
         )
     if given.sweep and (given.matrix or not given.job):
         found = f"(present beside {'matrix' if given.matrix else 'jobs'})"
         fix = "give the search a stack of its own, with one job"
-        raise ConfigError(paragraph(file, f"{PREFIX}sweep", found, "sweep beside job alone", fix))
+        allowed = "sweep only together with job, without jobs and without matrix"
+        raise ConfigError(paragraph(file, f"{PREFIX}sweep", found, allowed, fix))
     if given.matrix and given.job:
         return matrix_jobs.jobs(given.job, given.matrix, file)
     names = [job.name for job in jobs]
@@ -228,46 +237,44 @@ def jobs_of(given: Sections, file: str) -> tuple[JobConfig, ...]:
         if job in names[:place]:
             fix = f"rename it, for example `name: {job}-{place + 1}`"
             key = f"{PREFIX}jobs[{place}].name"
-            raise ConfigError(paragraph(file, key, job, "names that differ within a stack", fix))
+            raise ConfigError(paragraph(file, key, job, "different names for the jobs of a stack", fix))
     return jobs
 
 
 def _ensure_an_image(given: Sections, file: str) -> None:
-    """Raises ConfigError where the cluster is somebody else's and has nowhere to pull a built image from."""
+    """Raises ConfigError if the cluster is somebody else's, and the stack file names no image that it can pull."""
     if given.cluster.kind.is_ours or given.image.reference or given.image.repository:
         return
-    allowed = (
-        "image.repository (built here and pushed) or image.reference (ready-made) where kind is existing"
-    )
-    fix = "add `repository: <registry>/<path>` that the cluster can pull from"
+    allowed = "image.repository (built here and pushed) or image.reference (ready-made) with `cluster.kind: existing`"
+    fix = "add `repository: <registry>/<path>`, a repository that the cluster can pull from"
     raise ConfigError(paragraph(file, f"{PREFIX}image.repository", "(absent)", allowed, fix))
 
 
 def _ensure_runs_leave_models(given: Sections, jobs: tuple[JobConfig, ...], file: str) -> None:
-    """Raises ConfigError where a job is to take a finished run's model, and leaves none."""
+    """Raises ConfigError if a job has to take a finished run's model (`runId`), and its `model` is null."""
     for place, job in enumerate(jobs):
         if job.run_id and job.model is None:
             key = _key(given, place, "runId")
-            allowed = "nothing where job.model is null: there is no model to take"
+            allowed = "no value if job.model is null: there is no model to take"
             raise ConfigError(
-                paragraph(file, key, job.run_id, allowed, "remove it, or name the file in model")
+                paragraph(file, key, job.run_id, allowed, "remove runId, or name the model's file in model")
             )
 
 
 def _ensure_names_fit(stack: Stack) -> None:
-    """Raises ConfigError for a name that is too long for what kind or a label makes of it."""
+    """Raises ConfigError for a name that is too long for a node of kind, or for a label."""
     cluster, storage = stack.cluster, stack.storage
     if cluster.kind.has_our_nodes:
         longest = NODE_NAME_LENGTH - len(CONTROL_PLANE)
-        why = f"the node {stack.cluster_name}{CONTROL_PLANE} may have {NODE_NAME_LENGTH}"
+        why = f"the name of the node, with {CONTROL_PLANE} at its end, may have {NODE_NAME_LENGTH}"
         _ensure_length(stack, "cluster.name", cluster.name, stack.cluster_name, longest, why)
     if storage.kind in OUR_VOLUME and "name" not in storage.labels:
-        why = "its claim selects it by a label of its name"
+        why = "the claim selects the volume by a label that has the volume's name"
         _ensure_length(stack, "storage.volume", storage.volume, stack.volume, LABEL_LENGTH, why)
 
 
 def _ensure_length(stack: Stack, key: str, given: str | None, name: str, longest: int, why: str) -> None:
-    """Raises ConfigError where `name`, which the stack file has as `given` or leaves out, has more than `longest`."""
+    """Raises ConfigError if `name` is longer than `longest`. In the stack file it is `given`; None if it is absent."""
     if len(name) > longest:
         allowed = f"at most {longest} characters: {why}"
         fix = f"write for example `{key.rpartition('.')[2]}: {name[:longest].rstrip('-.')}`"
@@ -276,52 +283,57 @@ def _ensure_length(stack: Stack, key: str, given: str | None, name: str, longest
 
 
 def _ensure_a_job_can_prepare(stack: Stack) -> None:
-    """Raises ConfigError where no Job can be named after the claim whose folder it is to prepare."""
+    """Raises ConfigError if the claim's name is too long for the Job that prepares the claim's folder."""
     longest = BATCH_NAME_LENGTH - len(PREPARES)
     if not stack.prepared_by_job or len(stack.claim) <= longest:
         return
     given = stack.storage.claim or f"(absent, so {stack.claim})"
-    allowed = f"at most {longest} characters: the Job {stack.claim}{PREPARES} may have {BATCH_NAME_LENGTH}"
+    allowed = f"at most {longest} characters: the Job's name, with {PREPARES} at its end, may have {BATCH_NAME_LENGTH}"
     shorter = stack.claim[:longest].rstrip("-.")
     fix = f"write for example `claim: {shorter}`"
     if stack.storage.kind is StorageKind.CLAIM:
-        fix = "remove prepare, or write `prepare: false`: the claim's name is others'"
+        fix = "remove prepare, or write `prepare: false`"
     raise ConfigError(paragraph(stack.file, f"{PREFIX}storage.claim", given, allowed, fix))
 
 
 def _ensure_root_is_not_needed(stack: Stack) -> None:
-    """Raises ConfigError where the namespace lets in no root, and a root Job is to prepare the volume's folder."""
+    """Raises ConfigError if the guard refuses pods of root, and a Job of root has to prepare the volume's folder."""
     if stack.cluster.guard is Guard.DENY and stack.prepared_by_job:
-        allowed = "false where cluster.guard is deny: the Job that prepares the folder is root"
+        allowed = "false with `cluster.guard: deny`: the Job that prepares the folder runs as root"
         fix = "write `prepare: false`, and make the folder writable for the pods' user yourself"
         raise ConfigError(paragraph(stack.file, f"{PREFIX}storage.prepare", True, allowed, fix))
 
 
 def _ensure_on_the_nodes(stack: Stack, job: JobConfig, key: str) -> None:
-    """Raises ConfigError for a folder of `job` that is relative to the clone, where nodes have none of it.
+    """Raises ConfigError for a data folder that is relative to the clone, if the nodes do not mount the clone.
 
     Parameters:
-        key: how the stack file calls the job's data.
+        key: the key of the job's data in the stack file.
     """
     for place, each in enumerate(job.data or ()):
         if each.folder and not each.folder.startswith("/") and not stack.cluster.kind.has_our_nodes:
-            allowed = "an absolute path, of a folder of the nodes: with kind alone it is one of this machine"
-            fix = "write where the nodes have it, for example `folder: /var/lib/trainstack/data`"
+            allowed = (
+                "an absolute path of a folder on the nodes; a relative path only with `cluster.kind: kind`"
+            )
+            fix = "write the folder's path on the nodes, for example `folder: /var/lib/trainstack/data`"
             raise ConfigError(paragraph(stack.file, f"{key}[{place}].folder", each.folder, allowed, fix))
 
 
 def _ensure_a_folder(stack: Stack) -> None:
-    """Raises ConfigError for a key about a folder on the nodes where neither models nor data are in one."""
+    """Raises ConfigError for `node` or `shared` if neither models nor data are in a folder on the nodes."""
     for name in OF_A_FOLDER:
         if name in stack.storage.model_fields_set and not stack.has_folder:
-            allowed = f"{name} only where kind is hostPath, or data of a job are in a folder of the nodes"
-            fix = f"remove {name}: the volume decides which nodes reach it"
+            allowed = (
+                f"{name} only if storage.kind is hostPath, or if a folder in job.data is on the nodes and not in "
+                "the clone"
+            )
+            fix = f"remove {name}: the PersistentVolume decides which nodes reach the files"
             value = getattr(stack.storage, name)
             raise ConfigError(paragraph(stack.file, f"{PREFIX}storage.{name}", value, allowed, fix))
 
 
 def _ensure_trainjobs_can(stack: Stack, given: Sections) -> None:
-    """Raises ConfigError for a key of a job that has no counterpart in a TrainJob."""
+    """Raises ConfigError for a value of a job's key that has no counterpart in a TrainJob."""
     if stack.operator.api is not OperatorApi.V2:
         return
     for place, job in enumerate(stack.jobs):
@@ -333,11 +345,11 @@ def _ensure_trainjobs_can(stack: Stack, given: Sections) -> None:
 
 
 def _ensure_queue_admits(stack: Stack, given: Sections) -> None:
-    """Raises ConfigError for a quota or priority that nobody heeds, and for a job that its own queue never admits."""
+    """Raises ConfigError for a quota or priority without effect, and for a job that its queue can never admit."""
     for place, job in enumerate(stack.jobs):
         if job.priority and not job.queue:
-            fix = "add `queue: NAME`, or remove it; without a queue, `pod` may have a priorityClassName"
-            allowed = "nothing without queue: Kueue alone heeds it"
+            fix = "add `queue: NAME`, or remove it; for Kubernetes, write `pod: {spec: {priorityClassName: NAME}}`"
+            allowed = "no value without queue: only Kueue uses it"
             raise ConfigError(
                 paragraph(stack.file, _key(given, place, "priority"), job.priority, allowed, fix)
             )
@@ -345,8 +357,8 @@ def _ensure_queue_admits(stack: Stack, given: Sections) -> None:
     if quota is None:
         return
     if stack.operator.queue is not Queueing.KUEUE:
-        allowed = f"nothing where operator.queue is {Queueing.NONE}: nobody heeds a quota"
-        fix = f"write `trainstack:operator: {{queue: {Queueing.KUEUE}}}`, or remove it"
+        allowed = f"no value if operator.queue is {Queueing.NONE}: only Kueue uses a quota"
+        fix = f"write `trainstack:operator: {{queue: {Queueing.KUEUE}}}`, or remove cluster.queue"
         raise ConfigError(paragraph(stack.file, f"{PREFIX}cluster.queue", "(present)", allowed, fix))
     for place, job in enumerate(stack.jobs):
         if job.queue in quota.local_queues:
@@ -354,10 +366,10 @@ def _ensure_queue_admits(stack: Stack, given: Sections) -> None:
 
 
 def _ensure_in_quota(job: JobConfig, quota: QueueConfig, file: str, key: Callable[[str], str]) -> None:
-    """Raises ConfigError for a job that asks for what `quota` does not count, or for more than it ever has."""
+    """Raises ConfigError if a job asks for a resource that `quota` does not count, or for more than it can give."""
     if job.priority and quota.priorities and job.priority not in quota.priorities:
         allowed = f"one of cluster.queue.priorities: {', '.join(sorted(quota.priorities))}"
-        fix = f"add it there, or write `priority: {min(quota.priorities)}`"
+        fix = f"add it to cluster.queue.priorities, or write `priority: {min(quota.priorities)}`"
         raise ConfigError(paragraph(file, key("priority"), job.priority, allowed, fix))
     pods, gpu = job.replicas.total, job.resources.gpu_resource
     asked = {**job.resources.limits(), **job.resources.requests.quantities()}
@@ -366,24 +378,27 @@ def _ensure_in_quota(job: JobConfig, quota: QueueConfig, file: str, key: Callabl
         most, path = quota.most(amount), "replicas" if name == "pods" else f"resources.requests.{name}"
         path = "resources.gpu" if name == gpu else path
         if most is None and name != "pods":
-            allowed = f"what cluster.queue counts ({', '.join(quota.counted)}): Kueue admits no job that asks for more"
+            allowed = (
+                f"only what cluster.queue counts ({', '.join(quota.counted)}): Kueue does not admit this job"
+            )
             fix = (
                 f"add `gpu` to nominalQuota of each flavor of cluster.queue, or remove {path}"
                 if name == gpu
-                else f"remove {path}, or give the job a queue of somebody else's that counts {name}"
+                else f"remove {path}, or name another queue of the namespace in job.queue: one that counts {name}"
             )
             raise ConfigError(paragraph(file, key(path), each, allowed, fix))
         if most is not None and wanted > most:
             allowed = (
-                f"at most {most.normalize():f} {amount} for all replicas together, which is what queue {job.queue} "
-                f"can get; {pods} want {wanted.normalize():f}"
+                f"at most {most.normalize():f} {amount} for all replicas together: queue {job.queue} cannot get more; "
+                f"this job has {pods} replicas, which ask for {wanted.normalize():f} {amount}"
             )
-            fix = f"lower {path} or replicas, or raise nominalQuota.{amount} of a flavor of cluster.queue"
+            lower = path if path == "replicas" else f"{path} or replicas"
+            fix = f"lower {lower}, or raise nominalQuota.{amount} of a flavor of cluster.queue"
             raise ConfigError(paragraph(file, key(path), pods if name == "pods" else each, allowed, fix))
 
 
 def _key(given: Sections, place: int, path: str) -> str:
-    """How the stack file calls the key `path` of the job at `place`, whichever way its jobs are given."""
+    """The full name in the stack file of the key `path` of the job at `place`: below `job`, or below `jobs[…]`."""
     return f"{PREFIX}{'job' if given.job else f'jobs[{place}]'}.{path}"
 
 
@@ -393,20 +408,20 @@ def from_file(path: Path) -> Stack:
 
 
 def stack_name(path: Path) -> str:
-    """`dev` of stacks/Pulumi.dev.yaml."""
+    """The stack's name: `dev` for stacks/Pulumi.dev.yaml."""
     return path.stem.removeprefix("Pulumi.")
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The sections of a stack file by name, over those of the base that it extends; not validated yet.
+    """The sections of a stack file by name, merged over the sections of its base; not validated yet.
 
-    Raises ConfigError for what is no stack file, and for what Pulumi reads in another way or adds to.
+    Raises ConfigError if it is not a stack file, or if Pulumi reads it differently or adds values to it.
     """
     return with_base(own(path), path)
 
 
 def own(path: Path) -> dict[str, Any]:
-    """What stands in the stack file itself, and `extends` where it has that. Raises ConfigError as `read` does."""
+    """The sections in the stack file itself, without its base; also `extends`. Raises ConfigError as `read` does."""
     return sections(_document(path).get("config") or {})
 
 
@@ -415,7 +430,7 @@ def _document(path: Path) -> dict[str, Any]:
     try:
         document = stack_text.load(path.read_text()) or {}
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{file}: not YAML as Pulumi reads it: {error}") from None
+        raise ConfigError(f"{file}: not valid YAML, or Pulumi would read it differently: {error}") from None
     config = document.get("config") if isinstance(document, dict) else None
     if not isinstance(document, dict) or not isinstance(config or {}, dict):
         fix = f"write `config:` and below it `{PREFIX}job:` with its keys"
@@ -424,21 +439,29 @@ def _document(path: Path) -> dict[str, Any]:
         )
     if "environment" in document:
         raise ConfigError(
-            paragraph(file, "environment", "(present)", "keys in the stack file", "write its values there")
+            paragraph(
+                file,
+                "environment",
+                "(present)",
+                "no Pulumi environment: a review reads only the stack file",
+                "remove it, and write its values into the stack file",
+            )
         )
     for key in config or {}:
         if ":" not in key:
             fix = f"write `{PREFIX}{key}`"
-            raise ConfigError(paragraph(file, f"config.{key}", "(present)", "keys with their project", fix))
+            raise ConfigError(
+                paragraph(file, f"config.{key}", "(present)", "keys with a project: `PROJECT:KEY`", fix)
+            )
     return document
 
 
 def base_of(given: Mapping[str, Any], path: Path) -> Path | None:
-    """The base that the stack file `path` extends, by what it gives itself; None for none. Raises ConfigError."""
+    """The base that the stack file `path` extends by its own sections `given`; None without one. Raises ConfigError."""
     if EXTENDS not in given:
         return None
     name, file = given[EXTENDS], os.path.relpath(path)
-    allowed = "the name of a file beside it, without .yaml; not that of a stack file"
+    allowed = "the name of a file in the same folder, without .yaml; not a stack file"
     if not isinstance(name, str) or not _BASE.fullmatch(name):
         fix = (
             f"write for example `{PREFIX}{EXTENDS}: base` for {os.path.relpath(path.with_name('base.yaml'))}"
@@ -448,15 +471,15 @@ def base_of(given: Mapping[str, Any], path: Path) -> Path | None:
     if base.is_symlink() or not base.is_file():
         fix = f"add the file {os.path.relpath(base)}, or remove `{PREFIX}{EXTENDS}`"
         raise ConfigError(
-            paragraph(file, f"{PREFIX}{EXTENDS}", name, "a file that is there, and no link", fix)
+            paragraph(file, f"{PREFIX}{EXTENDS}", name, "an existing file that is not a symbolic link", fix)
         )
     return base
 
 
 def with_base(given: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    """The sections that the stack file `path` gives itself, over those of its base. Raises ConfigError.
+    """The sections `given` of the stack file `path` itself, merged over the sections of its base. Raises ConfigError.
 
-    Mappings are merged, everything else is replaced, and null removes what the base has: see `_merged`.
+    Mappings are merged, everything else is replaced, and null removes the base's value: see `_merged`.
     """
     base = base_of(given, path)
     above = {name: section for name, section in given.items() if name != EXTENDS}
@@ -464,23 +487,25 @@ def with_base(given: Mapping[str, Any], path: Path) -> dict[str, Any]:
 
 
 def _base_sections(base: Path) -> dict[str, Any]:
-    """The sections of a base. Raises ConfigError for what Pulumi would have to read: it reads stack files alone."""
+    """The sections of a base. Raises ConfigError for entries that only Pulumi uses: Pulumi does not read a base."""
     document, file = _document(base), os.path.relpath(base)
     found = sections(document.get("config") or {})
     others = [key for key in document if key != "config"]
     others += [f"config.{key}" for key in document.get("config") or {} if not key.startswith(PREFIX)]
     for key in others:
-        allowed = f"`config` alone, with keys `{PREFIX}…`: Pulumi does not read a base"
+        allowed = f"only `config` with keys `{PREFIX}…`: Pulumi does not read a base"
         raise ConfigError(paragraph(file, key, "(present)", allowed, "move it to each stack file"))
     if EXTENDS in found:
-        fix = "write what that file has into this one, or into the stack files"
+        fix = "remove it, and write the keys of that file into this file or into the stack files"
         raise ConfigError(
-            paragraph(file, f"{PREFIX}{EXTENDS}", found[EXTENDS], "nothing: a base extends no other", fix)
+            paragraph(
+                file, f"{PREFIX}{EXTENDS}", found[EXTENDS], "no value: a base extends no other base", fix
+            )
         )
     for path, value in leaves(found):
         if is_encrypted(value):
-            allowed = "plain text: each stack encrypts with a key of its own"
-            fix = "move it to each stack file: pulumi config set --secret --path"
+            allowed = "plain text: each stack has its own encryption key"
+            fix = "remove it, and set it in each stack file: pulumi config set --secret --path"
             raise ConfigError(
                 paragraph(f"{file}:{_line(_lines(base), path)}", key_of(path), SHOWN, allowed, fix)
             )
@@ -488,7 +513,7 @@ def _base_sections(base: Path) -> dict[str, Any]:
 
 
 def _merged(base: Any, above: Any, path: tuple[str, ...]) -> Any:
-    """`above` over `base`. Where null is a value of a key that is not its default, it is one here, too."""
+    """`above` merged over `base`. null removes a key; a key that takes null and has another default gets null."""
     if not (_is_mapping(base) and _is_mapping(above)):
         return above
     found = dict(base)
@@ -506,7 +531,7 @@ def _is_mapping(value: Any) -> bool:
 
 
 def source(path: Path, file: str) -> str:
-    """`file`, the path of the stack file as errors show it; where that extends a base, with the place of each value.
+    """`file`, the stack file's path for errors. If the stack file extends a base, it also has each value's place.
 
     Raises ConfigError.
     """
@@ -531,13 +556,13 @@ def _lines(path: Path) -> dict[stack_text.Path, int]:
 
 
 def _line(lines: Mapping[stack_text.Path, int], path: stack_text.Path) -> int:
-    """The line of the value at `path`. What a text holds, as JSON, stands where the text does."""
+    """The line of the value at `path`. A value within a JSON text has the line of the text."""
     steps: stack_text.Path = (f"{PREFIX}{path[0]}", *path[1:])
     return next(lines[steps[:end]] for end in range(len(steps), 0, -1) if steps[:end] in lines)
 
 
 def _nodes(value: Any, path: stack_text.Path) -> Iterator[stack_text.Path]:
-    """The paths of all that `value` holds, mappings and lists included."""
+    """The paths of all values below `value`, also of mappings and lists."""
     entries = (
         value.items() if isinstance(value, Mapping) else enumerate(value if isinstance(value, list) else ())
     )
@@ -556,25 +581,29 @@ def _has(value: Any, path: stack_text.Path) -> bool:
 
 
 def ensure_one_place(root: Path) -> None:
-    """Raises ConfigError where the project folder `root` gives stacks other values than their files.
+    """Raises ConfigError if the project folder `root` gives stacks values that are not in their stack files.
 
-    A review reads the stack files alone.
+    A review reads only the stack files.
     """
     for name in ("Pulumi.json", "Pulumi.yml"):
         if (root / name).exists():
-            raise ConfigError(f"{name}: Pulumi may read it instead of Pulumi.yaml\n  fix: remove it")
+            raise ConfigError(
+                f"{name}: Pulumi may read this file instead of Pulumi.yaml\n  fix: remove the file"
+            )
     project = stack_text.load((root / "Pulumi.yaml").read_text())
     allowed: dict[str, tuple[Any, ...]] = {"config": (None, {}), "stackConfigDir": ("stacks",)}
     for key, values in allowed.items():
         if project.get(key) not in values:
-            fix = "write stackConfigDir: stacks, and all configuration into the stack files there"
+            fix = (
+                "write `stackConfigDir: stacks`, and write all configuration into the stack files in stacks/"
+            )
             raise ConfigError(paragraph("Pulumi.yaml", key, project.get(key), f"{values[-1]!r}", fix))
 
 
 def ensure_as_written(given: Mapping[str, Any], written: Mapping[str, Any], file: str) -> None:
-    """Raises ConfigError where Pulumi hands over another configuration than the stack file has.
+    """Raises ConfigError if Pulumi hands over another configuration than the stack file has.
 
-    A review reads that file alone. Pulumi also takes values from Pulumi.yaml, from `--config` and from another file.
+    A review reads only the stack file. Pulumi also takes values from Pulumi.yaml, `--config` and `--config-file`.
 
     Parameters:
         given: the sections as Pulumi hands them over.
@@ -589,7 +618,7 @@ def ensure_as_written(given: Mapping[str, Any], written: Mapping[str, Any], file
         if path not in there or path not in here or there[path] != here[path]:
             found, meant = there.get(path, "(absent)"), here.get(path, "(absent)")
             fix = (
-                "write it there (pulumi config set), and remove it from where Pulumi has it: "
+                "write the value into the stack file (pulumi config set), and remove it where Pulumi found it: "
                 "`config` in Pulumi.yaml, --config, --config-file, another stackConfigDir"
             )
             raise ConfigError(
@@ -598,7 +627,7 @@ def ensure_as_written(given: Mapping[str, Any], written: Mapping[str, Any], file
 
 
 def ensure_trains(stack: Stack, name: str) -> None:
-    """Raises ConfigError where the job `name` takes the model of a run that is there, instead of training."""
+    """Raises ConfigError if the job `name` takes the model of a finished run instead of training."""
     (job,) = [each for each in stack.jobs if each.name == name]
     if job.run_id:
         raise ConfigError(
@@ -608,14 +637,14 @@ def ensure_trains(stack: Stack, name: str) -> None:
 
 
 def job_path(path: Path, job: str) -> tuple[str | int, ...]:
-    """Where `job` stands in the document of a valid stack file: names, and its place in a list.
+    """The path of `job` in the document of a valid stack file: names, and the job's position in a list.
 
-    Raises ConfigError for a job that `matrix` makes: only its template stands there.
+    Raises ConfigError for a job that `matrix` makes: the file has only the template.
     """
     found = {name: section for name, section in read(path).items() if section is not None}
     if "matrix" in found and job != found["job"]["name"]:
-        allowed = f"keys of all its jobs: {job} is made from job, and has none of its own in the file"
-        fix = "change job or matrix.options, or give a stack of its own this one job"
+        allowed = f"no change of one job: {job} is made from job, and the file has no keys of {job} alone"
+        fix = "change job or matrix.options, or write this job into another stack"
         raise ConfigError(paragraph(os.path.relpath(path), f"{PREFIX}matrix", "(present)", allowed, fix))
     if "job" in found:
         return ("config", f"{PREFIX}job")
@@ -624,9 +653,9 @@ def job_path(path: Path, job: str) -> tuple[str | int, ...]:
 
 
 def sections(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Of a stack's configuration what is ours, by the section's name. `config`: full keys to their values.
+    """The sections of a stack's configuration, by name without the prefix. `config`: full key -> value.
 
-    A section may be text: Pulumi hands mappings over as JSON, and `pulumi config set` may write them so.
+    A section may be text: Pulumi hands over mappings as JSON, and `pulumi config set` may write JSON, too.
     """
     named = {str(key): value for key, value in config.items()}
     own = {key.removeprefix(PREFIX): value for key, value in named.items() if key.startswith(PREFIX)}
@@ -634,7 +663,7 @@ def sections(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _from_json(text: str) -> Any:
-    """A plain word stays as it is, for the model to refuse. Pulumi hands null over as an empty text."""
+    """The value of a JSON text. Other text stays: the model refuses it. Pulumi hands over null as empty text."""
     if not text:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Section `matrix`: one job for each combination of values; `job` is the template of them all."""
+"""Section `matrix`: one job for each combination of values; `job` is the template of these jobs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_JOBS = 1000
 
 def _plain(value: Any) -> Any:
     if not isinstance(value, bool | int | float | str):
-        raise refusal(PLAIN, f"name a key further inside, whose values are {PLAIN}")
+        raise refusal(PLAIN, f"name a key below this one; its value must be {PLAIN}")
     if not label(value):
         raise refusal(
             "a value with a letter or a digit: the job is named after it", "write the value differently"
@@ -42,14 +42,17 @@ class MatrixConfig(Section):
     """One job for each combination of values, named after the values. `job` has the common keys."""
 
     options: dict[str, Annotated[tuple[Value, ...], BeforeValidator(_listed)]] = setting(
-        about="Keys of job, without `job.`, each with its values.",
+        about="Keys of `job`, without `job.`, each with a list of values.",
         allowed=f"a mapping of a job's keys to lists; an entry of a list is {PLAIN}",
         examples=["{training.lr: [0.01, 0.1]}"],
         changing=Outcome.IN_PLACE,
         note="Jobs whose values stay do not change. Adding or removing a key renames all jobs, so all are replaced.",
     )
     exclude: tuple[Combination, ...] = setting(
-        about="Combinations to leave out; an entry leaves out each combination that has all its values.",
+        about=(
+            "Combinations to leave out. Each entry lists some values and leaves out every combination with all "
+            "of these values."
+        ),
         default=(),
         allowed="a list of mappings: a key of options to one of its values",
         examples=["[{training.lr: 0.1, training.seed: 2}]"],
@@ -76,12 +79,15 @@ class MatrixConfig(Section):
             self._ensure_excludes(f"exclude[{place}]", entry)
         number = math.prod(len(values) for values in self.options.values())
         if number > MOST_JOBS:
-            fix = "take fewer values, or several stacks"
+            fix = "use fewer values, or several stacks"
             raise refusal(
-                f"at most {MOST_JOBS} combinations", fix, "options", f"({number} combinations, exclude aside)"
+                f"at most {MOST_JOBS} combinations",
+                fix,
+                "options",
+                f"({number} combinations, without exclude)",
             )
         if not any(True for _ in self.combinations()):
-            raise refusal("one combination at least that stays", "remove an entry", "exclude", self.exclude)
+            raise refusal("at least one combination that stays", "remove an entry", "exclude", self.exclude)
         return self
 
     def _ensure_excludes(self, where: str, entry: Combination) -> None:
@@ -97,10 +103,7 @@ class MatrixConfig(Section):
                 raise refusal("values that options lists", fix, f"{where}.{key}", value)
 
     def combinations(self) -> Iterator[Combination]:
-        """The values of each job. The order is that of the keys' names, however the stack file has them.
-
-        Pulumi hands mappings over sorted.
-        """
+        """The values of each job, ordered by the keys' names: Pulumi hands over mappings sorted."""
         keys = sorted(self.options)
         excluded = [{key: label(value) for key, value in entry.items()} for entry in self.exclude]
         for values in itertools.product(*(self.options[key] for key in keys)):
@@ -114,9 +117,9 @@ class MatrixConfig(Section):
 
 
 def label(value: bool | int | float | str) -> str:
-    """`value` within a job's name: lower-case letters, digits and -; empty where it has neither letter nor digit.
+    """`value` as a part of a job's name: lower-case letters, digits and -; empty if it has no letter and no digit.
 
-    The same for a number however it is written: YAML 1.1 has 1e-5 as a text, which Pulumi reads as a number.
+    Every notation of a number gives the same part: YAML 1.1 reads 1e-5 as a text, Pulumi reads it as a number.
     """
     text = str(value).lower() if isinstance(value, bool) else _number(value) or str(value).lower()
     return re.sub(r"[^a-z0-9]+", "-", text).strip("-")
@@ -138,6 +141,6 @@ def _ensure_values_differ(key: str, values: tuple[Value, ...]) -> None:
     seen: dict[str, Value] = {}
     for place, value in enumerate(values):
         if (known := label(value)) in seen:
-            allowed = f"values that differ in the jobs' names; {seen[known]!r} is {known} there, too"
+            allowed = f"values that differ in the jobs' names; {seen[known]!r} also becomes {known} in a name"
             raise refusal(allowed, "remove one of the two", f"options.{key}[{place}]", value)
         seen[known] = value

@@ -21,15 +21,15 @@ class _OneJob(Section):
 
 
 def jobs(template: JobConfig, matrix: MatrixConfig, file: str) -> tuple[JobConfig, ...]:
-    """A job for each combination of values. Raises ConfigError for the first one that is no valid job.
+    """A job for each combination of values. Raises ConfigError for the first combination without a valid job.
 
     Parameters:
-        template: what the jobs have in common; itself none of them.
+        template: the common keys of the jobs; it is not a job itself.
         file: the stack file's path, for errors.
     """
     if template.run_id:
-        allowed = "nothing beside matrix: a finished run is that of one job"
-        raise ConfigError(paragraph(file, key_of(("job", "runId")), template.run_id, allowed, "remove it"))
+        allowed = "no value with matrix: a finished run belongs to one job"
+        raise ConfigError(paragraph(file, key_of(("job", "runId")), template.run_id, allowed, "remove runId"))
     made: dict[str, JobConfig] = {}
     for values in matrix.combinations():
         _ensure_named(template, values, made, file)
@@ -64,12 +64,12 @@ def template_with(template: JobConfig, values: Mapping[str, Any]) -> dict[str, A
 
 
 def made_from(section: Mapping[str, Any], file: str, places: Mapping[str, str], maker: str) -> JobConfig:
-    """The job of `section`. Raises ConfigError where it is no valid job.
+    """The job of `section`. Raises ConfigError if the job is not valid.
 
     Parameters:
         section: as `template_with` returns it, with the job's name.
         file: the stack file's path.
-        places: key of the job -> what the file calls it, of those that it has elsewhere.
+        places: key of the job -> the key that the file has instead, for values that are elsewhere in the file.
         maker: the section that makes the job.
     """
     try:
@@ -80,13 +80,13 @@ def made_from(section: Mapping[str, Any], file: str, places: Mapping[str, str], 
 
 
 def _ensure_named(template: JobConfig, values: Combination, made: Container[str], file: str) -> None:
-    """Raises ConfigError where the name that the job with `values` gets is too long, or that of another in `made`."""
+    """Raises ConfigError if the name of the job with `values` is too long, or is the name of a job in `made`."""
     found, key = name(template.name, values), key_of(("matrix", "options"))
     if len(found) > JOB_NAME_LENGTH:
-        allowed = f"names of jobs of at most {JOB_NAME_LENGTH} characters; this one has {len(found)}"
-        fix = f"shorten job.name, {template.name}, or the values, or vary fewer keys"
+        allowed = f"job names of at most {JOB_NAME_LENGTH} characters; this name has {len(found)}"
+        fix = f"shorten job.name ({template.name}) or the values, or vary fewer keys"
         raise ConfigError(paragraph(file, key, f"(makes {found})", allowed, fix))
     if found in made:
-        allowed = "values whose jobs have names that differ"
+        allowed = "values with which all jobs have different names"
         fix = "write one of the values differently"
         raise ConfigError(paragraph(file, key, f"(makes {found} twice)", allowed, fix))

@@ -14,25 +14,25 @@ from infra.config.errors import is_mapping, model_in
 from infra.config.job import JobConfig
 from infra.config.section import refusal
 
-# A job's own: its name is made from its values, and a finished run is of one job.
-OWN = ("name", "runId")
+OWN = {"name": "jobs are named after job.name and their values", "runId": "a finished run belongs to one job"}
+"""Keys that a matrix cannot vary -> the reason."""
 PLAIN = "a number, a text, true or false"
 
 
 def ensure_plain(key: str) -> None:
-    """Raises a refusal unless `key`, without `job.`, is a key of a job that takes a plain value and may differ."""
+    """Raises a refusal for a `key` (without `job.`) that is unknown, takes no plain value, or is in OWN."""
     where = f"options.{key}"
     if key in OWN:
-        fix = "remove it; jobs are named after job.name and their values"
-        raise refusal("keys of job but " + " and ".join(OWN), fix, where, "(present)")
+        fix = f"remove it; {OWN[key]}"
+        raise refusal("keys of job except " + " and ".join(OWN), fix, where, "(present)")
     path = segments(key)
-    known, fix = _fields(JobConfig), "name a key further inside"
+    known, fix = _fields(JobConfig), "name a key below this one"
     for place, part in enumerate(path):
         if part not in known:
             raise refusal(*_unknown(path, place, known), where, "(unknown)")
         annotation, is_last = known[part].annotation, place + 1 == len(path)
         if _is_list(annotation):
-            fix = "remove it; jobs that differ in a list stand in jobs, one by one"
+            fix = "remove it; write jobs that differ in a list into jobs, one by one"
             break
         owner = model_in(annotation)
         if is_mapping(annotation) != is_last and owner is None:
@@ -42,7 +42,7 @@ def ensure_plain(key: str) -> None:
 
 
 def _unknown(path: list[str], place: int, known: Mapping[str, FieldInfo]) -> tuple[str, str]:
-    """What is allowed in place of the segment at `place`, and the fix."""
+    """What is allowed instead of the segment at `place`, and the fix."""
     near = difflib.get_close_matches(path[place], known, 1, 0.5)
     right = ".".join([*path[:place], *near, *path[place + 1 :]])
     fix = f"did you mean {right}? Rename the key" if near else "remove the key"
@@ -59,7 +59,7 @@ def _is_list(annotation: Any) -> bool:
 
 
 def segments(key: str) -> list[str]:
-    """The keys on the way to `key`; the last of `labels.example.com/team` is `example.com/team`."""
+    """The single keys in `key`; the last key of `labels.example.com/team` is `example.com/team`."""
     first, _, rest = key.partition(".")
     field = _fields(JobConfig).get(first)
     if rest and field is not None and is_mapping(field.annotation):

@@ -1,4 +1,4 @@
-"""Where the volumes of a replica are mounted: Kubernetes refuses a pod that has two in one place."""
+"""Where the volumes of a replica are mounted: Kubernetes refuses a pod with two volumes at one path."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ TMP = "/tmp"
 
 
 def ensure_apart(job: JobConfig, storage: StorageConfig, file: str, key: str) -> None:
-    """Raises ConfigError where models or data would be mounted over another volume of the pods of `job`.
+    """Raises ConfigError if models or data would be mounted over another volume of the job's pods.
 
-    Data are mounted read-only, so that nothing can be mounted in a new folder of theirs either.
+    Data are mounted read-only, so nothing can be mounted in a new folder inside the data either.
 
     Parameters:
-        key: how the stack file calls the job's data.
+        key: the key of the job's data in the stack file.
     """
     mine, own = "trainstack:storage.mountPath", {TMP: "the pods' own /tmp"}
     for each in job.pod_spec.get("containers") or []:
@@ -39,7 +39,7 @@ def ensure_apart(job: JobConfig, storage: StorageConfig, file: str, key: str) ->
     for name, path in data.items():
         if _is_in(models, path):
             what = f"data ({name} = '{path}')"
-            raise ConfigError(_refused(file, mine, models, what, f"{fix}, or another path of the data"))
+            raise ConfigError(_refused(file, mine, models, what, f"{fix}, or another path for the data"))
 
 
 def _is_in(path: str, folder: str) -> bool:
@@ -48,5 +48,5 @@ def _is_in(path: str, folder: str) -> bool:
 
 def _refused(file: str, key: str, path: str, what: str, fix: str) -> str:
     return paragraph(
-        file, key, path, f"a path where the pods have nothing else: {what} is mounted there", fix
+        file, key, path, f"a path at which the pods have no other volume; this path has {what}", fix
     )

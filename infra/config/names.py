@@ -18,6 +18,10 @@ HOST = re.compile(SUBDOMAIN.pattern, re.IGNORECASE | re.ASCII)
 JOB_NAME = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 # Pods are called <job>-worker-<n>, and the operator gives each a Service of that name: 63 characters at most.
 JOB_NAME_LENGTH = 50
+JOB_NAME_RULE = (
+    "lower-case letters, digits and -, beginning with a letter, ending with a letter or digit, at most "
+    f"{JOB_NAME_LENGTH} characters"
+)
 # https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#syntax-and-character-set
 LABEL_LENGTH = 63
 LABEL_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
@@ -40,11 +44,11 @@ REFERENCE = re.compile(
 # Resources of a container without a domain: IsStandardContainerResourceName in pkg/apis/core/helper/helpers.go of 1.34.
 OWN_RESOURCES = ("cpu", "memory", "ephemeral-storage")
 HUGE_PAGES = "hugepages-"
-EXTENDED = "a resource of the nodes with its domain, as example.org/device"
+EXTENDED = "a resource of the nodes, with its domain: example.org/device"
 
 
 def quantity(text: str) -> Decimal:
-    """Value of a Kubernetes quantity (`500m`, `2Gi`). Raises ValueError when it is none."""
+    """Value of a Kubernetes quantity (`500m`, `2Gi`). Raises ValueError for any other text."""
     match = QUANTITY.fullmatch(text)
     if match is None:
         raise ValueError(text)
@@ -59,7 +63,7 @@ def _text(value: Any) -> Any:
 def _quantity(value: str) -> str:
     if not _is_quantity(value):
         raise refusal(
-            "a Kubernetes quantity above zero: a number, or one with m, k, M, G, T, Ki, Mi, Gi, Ti or the like",
+            "a Kubernetes quantity above zero: a number, also with a unit (m, k, M, G, T, Ki, Mi, Gi, Ti and so on)",
             "write for example 500m for half a CPU, or 2Gi for memory",
         )
     return value
@@ -68,7 +72,7 @@ def _quantity(value: str) -> str:
 def _label(value: str) -> str:
     if LABEL.fullmatch(value) is None:
         raise refusal(
-            "a DNS label: lower-case letters, digits and -, at most 63 characters, no - at either end",
+            "a DNS label: lower-case letters, digits and `-`, at most 63 characters, no `-` at the beginning and end",
             f"write for example {_nearest(value, 63)}",
         )
     return value
@@ -77,7 +81,7 @@ def _label(value: str) -> str:
 def _subdomain(value: str) -> str:
     if SUBDOMAIN.fullmatch(value) is None or len(value) > 253:
         raise refusal(
-            "a DNS name: lower-case letters, digits, - and ., at most 253 characters",
+            "a DNS name: lower-case letters, digits, `-` and `.`, at most 253 characters",
             f"write for example {_nearest(value, 63)}",
         )
     return value
@@ -88,14 +92,14 @@ def _label_key(value: str) -> str:
     known_prefix = not slash or (SUBDOMAIN.fullmatch(prefix) and len(prefix) <= 253)
     if not known_prefix or LABEL_NAME.fullmatch(name) is None:
         raise refusal(
-            "a name of letters, digits, -, _ and ., at most 63 characters; a DNS name and / may stand before it",
+            "a name of letters, digits, `-`, `_` and `.`, at most 63 characters; a DNS name and / may precede it",
             "write for example gpu, or example.org/gpu",
         )
     return value
 
 
 def is_resource(name: str) -> bool:
-    """Whether a container may ask for `name`: one of Kubernetes' own resources, or one of nodes with its domain."""
+    """Whether a container may ask for `name`: a resource of Kubernetes, or a resource of the nodes with a domain."""
     if name.startswith(HUGE_PAGES):
         return _is_quantity(name.removeprefix(HUGE_PAGES))
     return name in OWN_RESOURCES or _has_domain(name)
@@ -121,7 +125,7 @@ def _is_quantity(value: str) -> bool:
 def _label_value(value: str) -> str:
     if value and LABEL_NAME.fullmatch(value) is None:
         raise refusal(
-            "letters, digits, -, _ and ., a letter or a digit at either end, at most 63 characters",
+            "letters, digits, `-`, `_` and `.`, at most 63 characters; the first and the last are letters or digits",
             "write for example vision-team",
         )
     return value
@@ -139,7 +143,7 @@ def _host(value: str) -> str:
 def _job_name(value: str) -> str:
     if JOB_NAME.fullmatch(value) is None or len(value) > JOB_NAME_LENGTH:
         raise refusal(
-            f"lower-case letters, digits and -, a letter first, at most {JOB_NAME_LENGTH} characters",
+            JOB_NAME_RULE,
             f"write for example {_nearest(value, JOB_NAME_LENGTH)}",
         )
     return value

@@ -1,4 +1,4 @@
-"""Section `operator`: whether the training-operator is ours to install."""
+"""Section `operator`: the API of the jobs, and whether the stack installs the operator and Kueue."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from infra.config.section import Count, Outcome, Section, refusal, setting
 
 # Where upstream installs its operator.
 OPERATOR_NAMESPACE = "kubeflow"
-# Kueue heeds no job in its own namespace (managedJobsNamespaceSelector), so it has this one to itself.
+# Kueue ignores jobs in its own namespace (managedJobsNamespaceSelector), so no job uses this namespace.
 KUEUE_NAMESPACE = "kueue-system"
 
 
@@ -34,7 +34,7 @@ class OperatorApi(StrEnum):
 
 
 class Queueing(StrEnum):
-    """`kueue`: Kueue admits a job that names a queue once there is room in its quota for all replicas."""
+    """With `kueue`, Kueue admits a job of a queue as soon as the queue's quota has room for all replicas."""
 
     NONE = "none"
     KUEUE = "kueue"
@@ -58,8 +58,8 @@ class OperatorConfig(Section):
 
     queue: Queueing = setting(
         about=(
-            "Who admits jobs that name a queue; kueue uses an existing Kueue; if there is none, `install` "
-            "decides whether the stack installs it: see [Queues](kueue.md)."
+            "Who admits jobs that name a queue. With kueue, the stack uses the Kueue of the cluster. If the cluster "
+            "has no Kueue, `install` decides whether the stack installs it: see [Queues](kueue.md)."
         ),
         default=Queueing.NONE,
         changing=Outcome.IN_PLACE,
@@ -67,7 +67,10 @@ class OperatorConfig(Section):
     )
 
     namespace: DnsLabel = setting(
-        about="Namespace of the operator that the stack installs, and of its webhook's key; created if missing.",
+        about=(
+            "Namespace of the operator that the stack installs, and of the Secret with its webhook's private key; "
+            "created if missing."
+        ),
         default=OPERATOR_NAMESPACE,
         allowed="a namespace's name",
         examples=["training-operator"],
@@ -75,7 +78,7 @@ class OperatorConfig(Section):
     )
 
     concurrency: Count | None = setting(
-        about="How many jobs the installed operator handles at once; default: 1, with v2 5.",
+        about="How many jobs the installed operator handles at once; default: 1 for `api: v1`, 5 for `api: v2`.",
         default=None,
         allowed="a whole number of at least 1",
         examples=[8],
@@ -83,7 +86,10 @@ class OperatorConfig(Section):
     )
 
     qps: Count | None = setting(
-        about="Requests per second that the operator may send to the API server over time; default: 20, with v2 50.",
+        about=(
+            "Requests per second that the operator may send to the API server over time; default: 20 for `api: v1`, 50 "
+            "for `api: v2`."
+        ),
         default=None,
         allowed="a whole number of at least 1",
         examples=[200],
@@ -91,7 +97,10 @@ class OperatorConfig(Section):
     )
 
     burst: Count | None = setting(
-        about="Requests that the operator may send at once, before `qps` limits it; default: 30, with v2 100.",
+        about=(
+            "Number of requests that the operator may send at once, before `qps` limits them; default: 30 for "
+            "`api: v1`, 100 for `api: v2`."
+        ),
         default=None,
         allowed="a whole number of at least 1",
         examples=[400],
@@ -106,17 +115,19 @@ class OperatorConfig(Section):
                 "write `operator: {queue: kueue}`, the quota as `cluster.queue`, and the name of one of its queues as "
                 "`job.queue`: see docs/kueue.md"
             )
-            raise refusal("no such key: Kueue starts a job whole or not at all", fix, "gang", given["gang"])
+            raise refusal(
+                "no such key: Kueue starts all replicas of a job together", fix, "gang", given["gang"]
+            )
         return given
 
     def installs(self, cluster: ClusterConfig) -> bool:
-        """Whether the stack brings an operator, without asking the cluster: somebody else's is taken to have one."""
+        """Whether the stack installs an operator. Assumes that an existing cluster has an operator already."""
         return self.install is Install.ALWAYS or (cluster.kind.is_ours and self.install is Install.AUTO)
 
     def takes_reports(self, cluster: ClusterConfig) -> bool:
-        """Whether a trainer that the stack installs takes reports of how far a TrainJob is.
+        """Whether the stack installs a Trainer that takes reports of a TrainJob's progress.
 
-        Only in a cluster of kind: a controller that takes them ends at its start where it cannot reach the issuer of
-        the cluster's tokens, which may be anywhere (Init in pkg/statusserver/auth.go of Kubeflow Trainer 2.3.0).
+        Only in a kind cluster. Such a Trainer stops at its start if it cannot reach the issuer of the cluster's tokens,
+        and in other clusters the issuer may be anywhere (Init in pkg/statusserver/auth.go of Kubeflow Trainer 2.3.0).
         """
         return self.api is OperatorApi.V2 and cluster.kind.has_our_nodes and self.installs(cluster)

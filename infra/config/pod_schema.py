@@ -1,4 +1,4 @@
-"""The fields and types of a pod template, as the Kubernetes client knows them, and where a patch of one breaks them."""
+"""The fields and types of a pod template, as the Kubernetes client knows them, and where a patch breaks them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import cache
 from infra.agreed import listed
 
 DIRECTIVE, DELETE, REPLACE = "$patch", "delete", "replace"
-# The lists that Kubernetes merges, and the field that tells their entries apart: `patchMergeKey` in
+# The lists that Kubernetes merges, and the field that identifies their entries: `patchMergeKey` in
 # k8s.io/api/core/v1/types.go, `x-kubernetes-patch-merge-key` in an API server's OpenAPI document.
 MERGE_KEYS = {
     **dict.fromkeys(("containers", "initContainers", "ephemeralContainers", "env"), "name"),
@@ -20,8 +20,8 @@ MERGE_KEYS = {
     "volumeDevices": "devicePath",
     "volumeMounts": "mountPath",
 }
-# Model of the client -> fields that a job's pods never get. An API server drops them without a word, because
-# PyTorchJob's CRD lacks them; ephemeral containers it refuses in a template.
+# Model of the client -> fields that a job's pods never get. An API server drops them without a message,
+# because PyTorchJob's CRD lacks them; it refuses ephemeral containers in a template.
 UNUSABLE = {
     "V1ClusterTrustBundleProjection": {"user"},
     "V1ConfigMapVolumeSource": {"defaultUser"},
@@ -60,9 +60,9 @@ SHOWN = 8
 
 
 def problems(patch: object) -> Iterator[tuple[str, object, str]]:
-    """Each place at which `patch` is no strategic merge patch of a PodTemplateSpec; asks no network.
+    """Each place where `patch` is not a strategic merge patch of a PodTemplateSpec. Needs no network.
 
-    Whether values make sense is not asked: of each field only that it exists, and its type. null removes a field.
+    Checks only that each field exists, and its type. null removes a field.
 
     Yields:
         The path, `spec.containers[0].image`, which is empty for `patch` itself; the value there, or `(absent)`;
@@ -109,14 +109,14 @@ def _of_field(name: object, value: object, kind: str, path: str) -> Iterator[tup
     elif not isinstance(name, str):
         yield path, value, "a key in quotes: keys are text"
     elif name.startswith("$"):
-        yield path, value, f"one directive: {DIRECTIVE}, with {DELETE} or {REPLACE}"
+        yield path, value, f"only the directive {DIRECTIVE}, with {DELETE} or {REPLACE}"
     elif name not in known:
         usable = sorted(set(known) - UNUSABLE.get(kind, set()))
         near = difflib.get_close_matches(name, usable, 3, 0.5)
         names = [*near, *(each for each in usable if each not in near)]
         yield path, value, f"a field of {kind.removeprefix('V1')}: {listed(names, SHOWN)}"
     elif name in UNUSABLE.get(kind, ()):
-        yield path, value, f"nothing: a job's pods cannot have {name} of {kind.removeprefix('V1')}"
+        yield path, value, f"no value: a job's pods cannot have {name} of {kind.removeprefix('V1')}"
     elif not (type(value) is int and path.rpartition(".")[0].endswith(QUANTITIES)):
         yield from _of(value, known[name], path)
 
@@ -136,8 +136,12 @@ def _of_list(value: object, kind: str, path: str) -> Iterator[tuple[str, object,
             yield f"{place}.{DIRECTIVE}", directive, "no directive: a patch replaces this list as a whole"
         elif directive == REPLACE:
             if len(entry) > 1:
-                yield place, each, f"`{DIRECTIVE}: {REPLACE}` alone: the list's other entries replace it"
+                yield (
+                    place,
+                    each,
+                    f"`{DIRECTIVE}: {REPLACE}` alone: the other entries here replace the template's list",
+                )
         elif isinstance(each, Mapping) and merge_key and each.get(merge_key) is None:
-            yield f"{place}.{merge_key}", "(absent)", f"the {merge_key} by which entries are merged"
+            yield f"{place}.{merge_key}", "(absent)", f"a value: entries are merged by {merge_key}"
         else:
             yield from _of(each, kind, place)

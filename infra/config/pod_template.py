@@ -1,4 +1,4 @@
-"""Key `job.pod`: a part of Kubernetes' own pod template, which the stack merges over the one that it makes."""
+"""Key `job.pod`: a part of Kubernetes' own pod template, which the stack merges over its own template."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ OURS: Mapping[str, Any] = {
         "activeDeadlineSeconds": "job.runPolicy.activeDeadlineSeconds",
     }
 }
-"""What other keys say of a pod: in place of each value stands the key that says it."""
+"""The fields of a pod that other keys of the stack file set; the value of each field is the name of its key."""
 
 
 def _part(spec: Mapping[str, Any] | None = None, **container: Any) -> dict[str, Any]:
@@ -84,13 +84,16 @@ MOVED: Mapping[str, Callable[[Any], dict[str, Any]]] = {
     "runtimeClass": lambda name: _part({"runtimeClassName": name}),
     "spread": lambda on: _part({} if on else {"topologySpreadConstraints": [{"$patch": "replace"}]}),
 }
-"""Keys of a job that `pod` has replaced -> the part of a pod template that says the same."""
+"""Former keys of a job, which `pod` has replaced -> the part of a pod template with the same effect."""
 
 
 def ensure_none_is_a_pods(given: Any, known: Container[str]) -> Any:
-    """A job's keys as the stack file has them, of which `known` are a job's.
+    """`given`, the keys of a job in a stack file, unchanged.
 
-    Raises a refusal with the lines to write where one of them has moved into `pod`, or is a field of pods.
+    Raises a refusal with the lines to write if a key has moved into `pod`, or is a field of pods.
+
+    Parameters:
+        known: the keys that a job can have.
     """
     keys = [key for key in given if key not in known] if isinstance(given, Mapping) else []
     found = {key: part for key in keys if (part := _place(key))}
@@ -100,19 +103,19 @@ def ensure_none_is_a_pods(given: Any, known: Container[str]) -> Any:
     for key, part in found.items():
         try:
             pod = _joined(pod, part(given[key]))
-        except (AttributeError, KeyError, TypeError):  # it was no good value there either
+        except (AttributeError, KeyError, TypeError):  # the value was also wrong before
             pod = _joined(pod, _part())
     there = given.get("pod")
     pod = _joined(pod, there if isinstance(there, Mapping) else {})
     text = yaml.safe_dump(pod, default_flow_style=True, width=10**6, sort_keys=False).strip()
     names = " and ".join(found)
-    fix = f"take {names} out, and write `pod: {text}`" if pod["spec"] or len(pod) > 1 else f"remove {names}"
+    fix = f"remove {names}, and write `pod: {text}`" if pod["spec"] or len(pod) > 1 else f"remove {names}"
     first = next(iter(found))
-    raise refusal("nothing, since `pod` says all that a pod's template can say", fix, first, given[first])
+    raise refusal("nothing: write each field of a pod template in the key `pod`", fix, first, given[first])
 
 
 def _place(key: str) -> Callable[[Any], dict[str, Any]] | None:
-    """What makes a part of a pod template from the value of `key`; None for what is no field of one."""
+    """Makes a part of a pod template from the value of `key`; None if `key` is not a field of one."""
     if key in MOVED:
         return MOVED[key]
     if key in pod_schema.fields("V1PodSpec"):
@@ -137,13 +140,13 @@ def _checked(pod: dict[str, Any]) -> dict[str, Any]:
     for path, value, allowed in pod_schema.problems(pod):
         raise refusal(allowed, "see `kubectl explain pod`", path, value)
     for path, value, key in _changed(OURS, merged(OURS, pod)):
-        fix = "take it out of pod" + ("" if key == ITSELF else f"; set {key}")
-        raise refusal(f"pods as they are there: {key} says it", fix, path, value)
+        fix = "remove it from pod" + ("" if key == ITSELF else f"; set {key}")
+        raise refusal(f"fields that the stack does not set: {key} sets this one", fix, path, value)
     return pod
 
 
 def _changed(ours: Any, now: Any, path: str = "") -> Iterator[tuple[str, Any, str]]:
-    """Path, value and key of each value of OURS that is another one now."""
+    """Path, new value and key of each value of OURS that the patch changes."""
     if isinstance(ours, Mapping):
         for name, each in ours.items():
             inner = now.get(name) if isinstance(now, Mapping) else None

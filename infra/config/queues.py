@@ -1,4 +1,4 @@
-"""Section `cluster.queue`: the share of a cluster that a team's jobs get by Kueue."""
+"""Section `cluster.queue`: the share of a cluster that Kueue gives to a team's jobs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DEFAULTING = "default"
 
 
 class WithinQueue(StrEnum):
-    """Whose admission a waiting job may end in its own queue, as Kueue spells it."""
+    """Which jobs of its own queue a waiting job may preempt, as Kueue spells it."""
 
     NEVER = "Never"
     LOWER = "LowerPriority"
@@ -26,7 +26,7 @@ class WithinQueue(StrEnum):
 
 
 class WithinCohort(StrEnum):
-    """Which jobs of queues that borrow a waiting job may preempt, as Kueue spells it."""
+    """Which jobs of queues that use more than their own quota may be preempted, as Kueue spells it."""
 
     NEVER = "Never"
     LOWER = "LowerPriority"
@@ -34,7 +34,7 @@ class WithinCohort(StrEnum):
 
 
 class Amounts(Section):
-    """Amounts, counted over the `resources.requests` of all replicas of all admitted jobs."""
+    """Maximum amounts for the sum of `resources.requests` of all replicas of all admitted jobs."""
 
     model_config = every_key(changing=Outcome.IN_PLACE)
 
@@ -51,7 +51,10 @@ class Amounts(Section):
         examples=["32Gi"],
     )
     gpu: Count | None = setting(
-        about="GPUs of all admitted jobs together; each GPU resource that jobs use has this amount.",
+        about=(
+            "Maximum number of GPUs of all admitted jobs together, counted apart for each GPU resource that jobs use "
+            "(`nvidia.com/gpu`, `amd.com/gpu`)."
+        ),
         default=None,
         allowed="a whole number of at least 1",
         examples=[4],
@@ -70,14 +73,43 @@ class Amounts(Section):
         }
 
     def by_resource(self, gpu_resources: Collection[str] = (GPU,)) -> dict[str, str]:
-        """Resource -> amount. `gpu_resources`: what the nodes call the GPUs of the jobs."""
+        """Resource -> amount. `gpu_resources`: the names of the jobs' GPU resources."""
         found = self.given()
         gpus = found.pop("gpu", None)
         return found | (dict.fromkeys(sorted(gpu_resources), gpus) if gpus else {})
 
 
+class Borrowed(Amounts):
+    """Maximum amounts of the quota that jobs may borrow."""
+
+    cpu: Quantity | None = setting(
+        about="Maximum CPU that jobs may borrow.",
+        default=None,
+        allowed="a quantity of CPUs",
+        examples=[4],
+    )
+    memory: Quantity | None = setting(
+        about="Maximum memory that jobs may borrow.",
+        default=None,
+        allowed="a quantity of bytes",
+        examples=["16Gi"],
+    )
+    gpu: Count | None = setting(
+        about="Maximum number of GPUs that jobs may borrow, counted apart for each GPU resource that jobs use.",
+        default=None,
+        allowed="a whole number of at least 1",
+        examples=[2],
+    )
+    pods: Count | None = setting(
+        about="Maximum number of replicas that may run with borrowed quota.",
+        default=None,
+        allowed="a whole number of at least 1",
+        examples=[10],
+    )
+
+
 class Flavor(Section):
-    """Nodes of one kind, and the queue's quota of them."""
+    """Nodes of one kind, and the queue's quota of these nodes."""
 
     model_config = every_key(changing=Outcome.IN_PLACE)
 
@@ -88,19 +120,25 @@ class Flavor(Section):
         examples=["a100"],
     )
     node_labels: dict[LabelKey, LabelValue] = setting(
-        about="Labels of the flavor's nodes, where its jobs run; default: all nodes.",
+        about="Labels of the nodes on which the flavor's jobs run; default: all nodes.",
         default_factory=dict,
         allowed="a mapping of labels to values",
         examples=["{gpu: a100}"],
     )
     nominal_quota: Amounts = setting(
-        about="The queue's own quota of the flavor: cpu and memory always, gpu if jobs use GPUs; a cohort lends more.",
+        about=(
+            "The queue's own quota of the flavor; a cohort lends more. The keys cpu and memory are required; gpu is "
+            "needed if jobs use GPUs."
+        ),
         allowed="a mapping with cpu, memory, gpu, pods",
         examples=["{cpu: 8, memory: 32Gi}"],
     )
-    borrowing_limit: Amounts = setting(
-        about="How much more of the flavor jobs may borrow from the cohort; default: everything free.",
-        default=Amounts(),
+    borrowing_limit: Borrowed = setting(
+        about=(
+            "How much the queue's jobs may borrow from the cohort, beyond `nominalQuota` of the flavor; default: all "
+            "unused quota."
+        ),
+        default=Borrowed(),
         allowed="a mapping with keys of nominalQuota",
         examples=["{cpu: 4}"],
     )
@@ -110,15 +148,14 @@ class Flavor(Section):
         given = self.nominal_quota.given()
         for name, example in (("cpu", "8"), ("memory", "32Gi")):
             if name not in given:
-                allowed = "cpu and memory: each job asks for both, and what is not counted is never admitted"
+                allowed = "cpu and memory: each job requests both, and Kueue admits only requests that the quota counts"
                 fix = f"write for example `{name}: {example}`"
                 raise refusal(allowed, fix, f"nominalQuota.{name}", None)
         for name, value in self.borrowing_limit.given().items():
             if name not in given:
                 allowed = f"keys that nominalQuota has: {', '.join(given)}"
-                raise refusal(
-                    allowed, f"add {name} to nominalQuota, or remove it", f"borrowingLimit.{name}", value
-                )
+                fix = f"add {name} to nominalQuota, or remove it from borrowingLimit"
+                raise refusal(allowed, fix, f"borrowingLimit.{name}", value)
         return self
 
 
@@ -128,7 +165,8 @@ class Preemption(Section):
     model_config = every_key(changing=Outcome.IN_PLACE)
 
     within_cluster_queue: WithinQueue = setting(
-        about="Which jobs of this queue are preempted for a job that waits in it.", default=WithinQueue.NEVER
+        about="Which jobs of this queue are preempted for a job that waits in the same queue.",
+        default=WithinQueue.NEVER,
     )
     reclaim_within_cohort: WithinCohort = setting(
         about=(
@@ -158,7 +196,7 @@ class QueueConfig(Section):
         examples=["[training]"],
     )
     cohort: DnsLabel | None = setting(
-        about="Queues of one cohort lend each other the unused quota of common flavors.",
+        about="Name of the cohort; its queues lend each other the unused quota of common flavors.",
         default=None,
         allowed="a DNS label",
         examples=["research"],
@@ -190,11 +228,9 @@ class QueueConfig(Section):
         ):
             for name in names:
                 if list(names).count(name) > 1:
-                    raise refusal("names that differ", "rename one of them", key, name)
+                    raise refusal("different names", "rename one of the two", key, name)
         if DEFAULTING in self.local_queues:
-            allowed = (
-                f"other names than {DEFAULTING}: Kueue puts each job of the namespace without a queue there"
-            )
+            allowed = f"names other than {DEFAULTING}: Kueue puts jobs of the namespace without a queue into this queue"
             raise refusal(allowed, "write for example `localQueues: [training]`", "localQueues", DEFAULTING)
         first = self.flavors[0].nominal_quota.given()
         for place, each in enumerate(self.flavors):
@@ -202,23 +238,26 @@ class QueueConfig(Section):
                 found = ", ".join(each.nominal_quota.given())
                 allowed = f"the same keys in each flavor: {', '.join(first)}"
                 raise refusal(
-                    allowed, "give each flavor all of them", f"flavors[{place}].nominalQuota", found
+                    allowed, "write all these keys in each flavor", f"flavors[{place}].nominalQuota", found
                 )
             if self.cohort is None and (limits := each.borrowing_limit.given()):
                 fix = "add `cohort: NAME`, or remove borrowingLimit"
-                allowed = "nothing without cohort: there is nobody to borrow from"
+                allowed = "no value without cohort: there is no other queue to borrow from"
                 raise refusal(allowed, fix, f"flavors[{place}].borrowingLimit", str(limits))
         if self.cohort is None and self.preemption.reclaim_within_cohort is not WithinCohort.NEVER:
-            allowed = f"{WithinCohort.NEVER} without cohort: there is nobody who borrows"
+            allowed = f"{WithinCohort.NEVER} without cohort: no other queue borrows"
             value = self.preemption.reclaim_within_cohort.value
             raise refusal(
-                allowed, "add `cohort: NAME`, or remove it", "preemption.reclaimWithinCohort", value
+                allowed,
+                "add `cohort: NAME`, or remove reclaimWithinCohort",
+                "preemption.reclaimWithinCohort",
+                value,
             )
         return self
 
     @property
     def shared(self) -> list[str]:
-        """Titles of the objects that the cluster has for all of its queues: somebody else may have made them."""
+        """Titles of the objects that all queues of the cluster share: somebody else may have created them."""
         return [
             *(f"ResourceFlavor/{each.name}" for each in self.flavors),
             *(f"WorkloadPriorityClass/{name}" for name in self.priorities),
@@ -230,7 +269,7 @@ class QueueConfig(Section):
         return [*self.flavors[0].nominal_quota.given()]
 
     def most(self, amount: str) -> Decimal | None:
-        """How much one job may ever get, of all flavors together; None where the quota does not count it.
+        """The most that one job can ever get from all flavors together; None if the quota does not count `amount`.
 
         Parameters:
             amount: a key of nominalQuota.
@@ -246,5 +285,5 @@ class QueueConfig(Section):
         return total
 
     def name_for(self, stack: str) -> str:
-        """The name of the ClusterQueue of `stack`: the one given, else trainstack-<stack>."""
+        """The name of the ClusterQueue of `stack`: the given name, else trainstack-<stack>."""
         return self.name or f"trainstack-{stack}"

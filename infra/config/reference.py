@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Callable
 from enum import Enum
@@ -24,13 +25,21 @@ INTRODUCTION = """\
 
 <!-- Written by `python -m infra.config.reference` from the models in infra/config. Change those instead. -->
 
-A stack is one file, `stacks/Pulumi.<stack>.yaml`. Below `config:`, each section is a mapping with the name
-`trainstack:<section>`. Only a job is required. An unknown key or a wrong value is refused before anything changes: the
-error names the key, the allowed values and the fix. Stacks that share values name a base with `trainstack:extends`: see
-[environments](environments.md).
+A stack is one file, `stacks/Pulumi.<stack>.yaml`. Below `config:`, each section has the name `trainstack:<section>`.
+Most sections are mappings; `jobs` is a list, and `protected` is true or false. Only a job is required. An unknown key
+or a wrong value is refused before anything changes: the error names the key, the allowed values and the fix.
 
-You may change any key of a running stack, and change it back: the next `make up` applies it. The last column says what
-the change replaces at most. Models and all other files on the volume always stay.
+Several stacks can share values: write the values into a base, a file in `stacks/`, and name the base in each stack with
+`trainstack:extends`. See [environments](environments.md).
+
+You can change the keys of a running stack, and change them back: the next `make up` applies the change. Some changes
+are refused before anything is touched: the last column says so. The last column begins with what the change usually
+replaces; the sentences after that name exceptions and effects. A `-` means that the key has keys of its own: see their
+rows.
+
+A change keeps the models and all other files on the volume, with one exception: the files of a claim with
+`storage.kind: class` in a kind cluster are deleted if the cluster is replaced. After a change of
+[`storage.keepRuns`](#storagekeepruns), later runs delete old runs.
 
 ```yaml
 config:
@@ -59,15 +68,17 @@ config:
     maxParallel: 20
 ```
 
-- A job's name has the template's name, then each key with its value: `mnist-batchsize-64-lr-0-01-seed-1`. The same
-  values make the same name and the same run, in any order. If you add or remove a value, its jobs are added or removed,
-  and the others stay. A name has 50 characters at most; a longer one is refused before anything changes. At most 1000
-  combinations are allowed.
+- A job's name has the template's name, then each key with its value: `mnist-batchsize-64-lr-0-01-seed-1`. The order
+  of the keys and values in the stack file does not matter: the same values give a job the same name, and the same
+  [run](runs.md), which is one training with its own folder on the volume. If you add or remove a value, its jobs are
+  added or removed, and the other jobs stay. A name has at most 50 characters; a longer name is refused before anything
+  changes. At most 1000 combinations are allowed.
 - At most `maxParallel` jobs run at once: with 20, job 21 waits for the end of job 1, job 22 for the end of job 2. If a
   job fails, the jobs that wait for it do not start; the others continue, then `make up` fails. The next `make up`
   starts the failed job again. To continue without it, list its combination in `exclude`.
-- Pulumi waits for at most `PULUMI_PARALLEL` jobs at once: 128 if `make` starts Pulumi. If more jobs shall run at once,
-  set the variable higher than `maxParallel`. A Kueue queue (`job.queue`) limits jobs in the cluster instead.
+- Pulumi waits for at most as many jobs at once as the environment variable `PULUMI_PARALLEL` says. If you do not set
+  it, `make` sets it to 128. To run more jobs at once, set it to a number above `maxParallel`. Kueue can limit the jobs
+  in the cluster instead of `maxParallel`: name a queue in `job.queue`.
 - Only `make up` obeys `maxParallel`: `kubectl apply` of the rendered manifests starts all jobs at once. So a stack with
   `maxParallel` has no kustomization for GitOps engines.
 - `make runs` lists all runs with their accuracy. `make rerun` raises the template's `rerun`, so all jobs train again.
@@ -83,14 +94,14 @@ def page() -> str:
 
 
 def models() -> dict[str, type[BaseModel]]:
-    """Every mapping of the stack file: its path -> its model, the outer before the inner."""
+    """Every mapping of the stack file: its path -> its model, an outer mapping before its inner mappings."""
     return {key.rpartition(".")[0]: model for key, model, _ in keys(Sections)}
 
 
 def section(path: str, model: type[BaseModel]) -> str:
     """Heading, description and table of one mapping."""
     heading = f"{'##' if '.' not in path else '###'} {path or 'Sections'}\n"
-    described = f"\n{model.__doc__.partition(chr(10) * 2)[0]}\n" if model.__doc__ else ""
+    described = f"\n{inspect.cleandoc(model.__doc__)}\n" if model.__doc__ else ""
     rows = [
         [_escaped(cell(f"{path}.{field.alias}".lstrip("."), field)) for cell in COLUMNS.values()]
         for field in model.model_fields.values()
@@ -101,14 +112,16 @@ def section(path: str, model: type[BaseModel]) -> str:
 
 
 def _escaped(cell: str) -> str:
-    """Outside code a table's bars and HTML's brackets would not be shown."""
-    if cell.startswith("`"):
-        return cell.replace("|", "\\|")
-    return cell.replace("|", "\\|").replace("<", "&lt;").replace(">", "&gt;")
+    """A table needs `|` escaped everywhere, and HTML's brackets outside of code."""
+    parts = cell.replace("|", "\\|").split("`")
+    return "`".join(
+        part if place % 2 else part.replace("<", "&lt;").replace(">", "&gt;")
+        for place, part in enumerate(parts)
+    )
 
 
 def key_cell(path: str, field: FieldInfo) -> str:
-    """The key; one with keys below it is a link to their table."""
+    """The key; a key with keys below it is a link to their table."""
     if model_in(field.annotation) is None:
         return f"`{field.alias}`"
     target = path if field.alias != "jobs" else "job"
@@ -116,7 +129,7 @@ def key_cell(path: str, field: FieldInfo) -> str:
 
 
 def default_cell(path: str, field: FieldInfo) -> str:
-    """The default as it would be written in a stack file."""
+    """The default, in the form of a stack file."""
     if field.is_required():
         return "required"
     default = field.get_default(call_default_factory=True)
@@ -140,21 +153,21 @@ def allowed_cell(path: str, field: FieldInfo) -> str:
 
 
 def example_cell(path: str, field: FieldInfo) -> str:
-    """A line that could stand in a stack file."""
+    """An example line for a stack file."""
     if model_in(field.annotation) is not None and not field.examples:
         return "-"
     return f"`{field.alias}: {example(field)}`"
 
 
 def about_cell(path: str, field: FieldInfo) -> str:
-    """What the key is for, and which kinds of cluster have it."""
+    """What the key is for, and the kinds of cluster that have it."""
     only = only_for(path.removeprefix("cluster.")) if path.startswith("cluster.") else []
     about = field.description or ""
     return f"{about.rstrip('.')}. Only if `kind` is {' or '.join(only)}." if only else about
 
 
 def change_cell(path: str, field: FieldInfo) -> str:
-    """What changing the key does to a stack that is up."""
+    """The effect of a change of the key on a running stack."""
     if path not in OUTCOMES:
         return "-"
     note = f". {NOTES[path]}" if path in NOTES else ""

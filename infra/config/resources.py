@@ -1,4 +1,4 @@
-"""Sections `job.resources` and `job.replicas`: what one replica may use and needs, and how many there are."""
+"""Sections `job.resources` and `job.replicas`: what one replica may use and needs, and the number of replicas."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ GPU = "nvidia.com/gpu"
 
 
 class Amounts(Section):
-    """A section whose other keys are Kubernetes' own names of resources, with a quantity each."""
+    """A section with further keys: Kubernetes' names of container resources, each with a quantity."""
 
     model_config = ConfigDict(**every_key(changing=Outcome.JOB_REPLACED), extra="allow")
     __pydantic_extra__: dict[str, Quantity] = Field(init=False)
@@ -40,19 +40,22 @@ class Amounts(Section):
                 fix = (
                     f"did you mean {near[0]}? Rename the key"
                     if near
-                    else "remove the key, or write its domain before it"
+                    else "remove the key, or write the name with its domain"
                 )
                 raise refusal(f"{', '.join(known)}, or {EXTENDED}", fix, name, given[name])
         return given
 
     @property
     def others(self) -> dict[str, str]:
-        """Resource name -> quantity, of those that are no field of the section."""
+        """Resource name -> quantity, for the keys that are not fields of the section."""
         return dict(sorted(self.__pydantic_extra__.items()))
 
 
 class Requests(Amounts):
-    """What the scheduler reserves for one replica. Every resource of Kubernetes is a key: `ephemeral-storage`."""
+    """What the scheduler reserves for one replica.
+
+    Other keys are the names of further container resources, for example `ephemeral-storage`.
+    """
 
     cpu: Quantity = setting(
         about="CPU that the scheduler reserves for a replica.",
@@ -75,7 +78,10 @@ class Requests(Amounts):
 
 
 class ResourcesConfig(Amounts):
-    """Limits of one replica. Every resource of Kubernetes is a key: `ephemeral-storage`, `nvidia.com/mig-1g.5gb`."""
+    """Limits of one replica.
+
+    Other keys are the names of further container resources, for example `ephemeral-storage` or `nvidia.com/mig-1g.5gb`.
+    """
 
     cpu: Quantity = setting(
         about="CPU that a replica may use; the trainer starts one thread per CPU.",
@@ -92,7 +98,7 @@ class ResourcesConfig(Amounts):
         paths=in_container("resources.limits.memory"),
     )
     gpu: Natural = setting(
-        about="GPUs of a replica.",
+        about="Number of GPUs of a replica.",
         default=0,
         allowed="a whole number of at least 0",
         examples=[1],
@@ -114,13 +120,13 @@ class ResourcesConfig(Amounts):
     @model_validator(mode="after")
     def _counts_gpus_once(self) -> ResourcesConfig:
         if given := self.others.get(self.gpu_resource):
-            fix = f"write `gpu: {given}` in its place"
-            raise refusal(f"gpu, which counts {self.gpu_resource}", fix, self.gpu_resource, given)
+            fix = f"write `gpu: {given}` instead"
+            raise refusal(f"the key gpu, which sets {self.gpu_resource}", fix, self.gpu_resource, given)
         return self
 
     @model_validator(mode="after")
     def _whole(self) -> ResourcesConfig:
-        """As ValidateResourceQuantityValue in pkg/apis/core/validation/validation.go of Kubernetes 1.34."""
+        """Checks as ValidateResourceQuantityValue in pkg/apis/core/validation/validation.go of Kubernetes 1.34."""
         for prefix, given in (("", self.others), ("requests.", self.requests.others)):
             for name, value in given.items():
                 huge = name.startswith(HUGE_PAGES)
@@ -136,13 +142,18 @@ class ResourcesConfig(Amounts):
         for name, asked in self.requests.quantities().items():
             limit, key = limits.get(name), f"requests.{name}"
             if limit is None and is_counted(name):
-                raise refusal("a request beside a limit", f"write {name} above requests", key, asked)
+                raise refusal(
+                    "a request together with a limit", f"also write {name} in resources itself", key, asked
+                )
             if limit is not None and quantity(asked) > quantity(limit):
                 fix = f"lower {key}, or raise {name}"
                 raise refusal(f"a request of at most the limit ({limit})", fix, key, asked)
             if limit is not None and is_counted(name) and quantity(asked) < quantity(limit):
                 raise refusal(
-                    f"the limit itself ({limit}): {name} is not shared", f"remove {key}", key, asked
+                    f"the same amount as the limit ({limit}): {name} cannot be shared",
+                    f"remove {key}",
+                    key,
+                    asked,
                 )
         return self
 
@@ -153,12 +164,12 @@ class ResourcesConfig(Amounts):
 
 
 def is_counted(name: str) -> bool:
-    """Whether a node gives the resource `name` away in whole pieces, and none of them twice."""
+    """Whether a node gives the resource `name` to containers in whole pieces, each to only one container."""
     return "/" in name or name.startswith(HUGE_PAGES)
 
 
 def counted(given: Mapping[str, str]) -> dict[str, str]:
-    """Those of `given`, resource name -> quantity, that a node gives away in whole pieces."""
+    """The resources of `given` (name -> quantity) that are counted in whole pieces: `is_counted`."""
     return {name: value for name, value in given.items() if is_counted(name)}
 
 

@@ -1,4 +1,4 @@
-"""Sections `job.runPolicy` and `job.elasticPolicy`: field by field what the v1 PyTorchJob offers."""
+"""Sections `job.runPolicy` and `job.elasticPolicy`: the fields of the v1 PyTorchJob."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NO_FIELD = "A TrainJob has no such field."
 
 
 class RestartPolicy(StrEnum):
-    """`ExitCode`: exit codes 1-127 are final, 128-255 are tried again."""
+    """With `ExitCode`, exit codes 1 to 127 end the job; after 128 to 255 it is tried again."""
 
     ON_FAILURE = "OnFailure"
     ALWAYS = "Always"
@@ -40,12 +40,15 @@ class RendezvousBackend(StrEnum):
 
 
 class SchedulingPolicy(Section):
-    """Needs a training-operator that somebody else installed with a gang scheduler."""
+    """Gang scheduling.
+
+    It works only with a training-operator that somebody else installed, together with a gang scheduler.
+    """
 
     model_config = every_key(changing=Outcome.JOB_REPLACED, paths=only_v1(NO_FIELD))
 
     min_available: Count | None = setting(
-        about="Replicas that a gang scheduler starts together or not at all.",
+        about="Number of replicas that a gang scheduler starts together or not at all.",
         default=None,
         allowed="a whole number of at least 1",
         examples=[2],
@@ -83,14 +86,14 @@ class RunPolicy(Section):
     model_config = every_key(changing=Outcome.JOB_REPLACED)
 
     backoff_limit: Natural = setting(
-        about="Restarts after which the job counts as failed.",
+        about="Number of restarts before the job counts as failed.",
         default=3,
         allowed="a whole number of at least 0",
         examples=[3],
         paths=Counterpart(
             v2="TrainingRuntime: template.spec.failurePolicy.maxRestarts",
             note=(
-                "v1 adds up the restarts of all containers, v2 counts a restart of all replicas as one. With ExitCode, "
+                "v1 adds up the restarts of all containers; v2 counts a restart of all replicas as one. With ExitCode, "
                 "v1 creates another pod instead, which is no restart."
             ),
         ),
@@ -103,8 +106,9 @@ class RunPolicy(Section):
         paths=Counterpart(
             "runPolicy.activeDeadlineSeconds, pytorchReplicaSpecs.*.template.spec.activeDeadlineSeconds",
             "activeDeadlineSeconds",
-            "The training-operator checks it only when something happens, so v1's pods end by themselves a second "
-            "later. Both delete the pods of a job that exceeds it, and count from zero after a suspension.",
+            "The training-operator checks the deadline only when something happens, so v1's pods end by themselves one "
+            "second later. Both delete the pods of a job that exceeds the deadline, and count from zero after a "
+            "suspension.",
         ),
     )
     ttl_seconds_after_finished: Natural | None = setting(
@@ -130,7 +134,10 @@ class RunPolicy(Section):
         paths=Counterpart(v2="suspend"),
     )
     scheduling_policy: SchedulingPolicy | None = setting(
-        about="Gang scheduling, if the cluster's training-operator has a scheduler for it; otherwise use `queue`.",
+        about=(
+            "Gang scheduling, if the cluster's training-operator has a gang scheduler. If it has none, use `job.queue` "
+            "(Kueue)."
+        ),
         default=None,
         changing=Outcome.JOB_REPLACED,
     )

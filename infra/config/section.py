@@ -1,4 +1,4 @@
-"""What every section of the stack file has in common, and what each of its keys says of itself."""
+"""What all sections of the stack file have in common: their base class, and `setting`, which describes a key."""
 
 from __future__ import annotations
 
@@ -16,17 +16,20 @@ from infra.config.errors import model_in
 
 
 class Section(BaseModel):
-    """A mapping in the stack file: camelCase keys, unknown keys refused. Its fields are made by `setting`."""
+    """A mapping in the stack file: camelCase keys, unknown keys refused. `setting` makes its fields."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel)
 
     def manifest(self) -> dict[str, Any]:
-        """The section as Kubernetes spells it: camelCase keys, without those that are not set."""
+        """The section as Kubernetes spells it: camelCase keys. A key that is not set is left out."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
 class Outcome(StrEnum):
-    """The most that a change replaces. Models and files on the volume are kept in every case."""
+    """What a change of a key usually replaces.
+
+    Files on the volume stay. Only with `storage.kind: class` on a kind cluster they can be lost: with the cluster.
+    """
 
     NOTHING = "nothing"
     IN_PLACE = "in place"
@@ -49,22 +52,22 @@ def setting(
     """A key of a section.
 
     Parameters:
-        about: one sentence on what the key is for, for docs/configuration.md.
-        allowed: which values are, for errors and that page; a closed vocabulary, a bool or a section
-            speaks for itself.
-        changing: the usual outcome of a change on a stack that is up. A key that is a section has one only where
-            its empty value says something else than its absence, as that of `job.egress`.
-        note: what `changing` leaves out, in one sentence.
-        on_kind: the outcome with kind, where it is another one.
-        paths: what a key of a job is called in a PyTorchJob and in a TrainJob, for docs/trainer-v2.md.
-        rules: what pydantic.Field takes. The first of `examples` is what an error suggests.
+        about: what the key is for, in at most three short sentences, for docs/configuration.md.
+        allowed: the allowed values, for errors and that page. A closed vocabulary, a bool and a section need no
+            such text.
+        changing: the usual outcome of a change on a stack that is up. A key that is a section has an outcome only if
+            an empty section means something else than a missing one, as for `job.egress`.
+        note: the exceptions from `changing`, and its effects, in at most three short sentences.
+        on_kind: the outcome in a kind cluster, if it differs.
+        paths: the names of a job's key in a PyTorchJob and in a TrainJob, for docs/trainer-v2.md.
+        rules: arguments of pydantic.Field. An error suggests the first of `examples`.
     """
     said = {"allowed": allowed} | _given(changing=changing, note=note, on_kind=on_kind, paths=paths)
     return Field(description=about, json_schema_extra=said, **rules)
 
 
 def every_key(*, changing: Outcome, note: str = "", paths: Counterpart | None = None) -> ConfigDict:
-    """The `model_config` of a section whose keys have these arguments of `setting`, unless they have their own."""
+    """The `model_config` of a section: arguments of `setting` for each of its keys that has no such argument."""
     return ConfigDict(json_schema_extra=_given(changing=changing, note=note, paths=paths))
 
 
@@ -75,7 +78,7 @@ def _given(**words: Any) -> dict[str, Any]:
 def keys(model: type[BaseModel], path: str = "") -> Iterator[tuple[str, type[BaseModel], FieldInfo]]:
     """Every key below `model`, in the order of the fields: its path, `job.training.epochs`, its section and its field.
 
-    A key that is a section comes before its keys; `jobs` is listed without, since each of them is like `job`.
+    A key that is a section comes before its keys. The keys below `jobs` are left out: they are the keys of `job`.
     """
     for field in model.model_fields.values():
         key = f"{path}.{field.alias}".lstrip(".")
@@ -86,9 +89,9 @@ def keys(model: type[BaseModel], path: str = "") -> Iterator[tuple[str, type[Bas
 
 
 def said(top: type[BaseModel], word: str) -> dict[str, Any]:
-    """The path of each key below `top` -> what it, or else `every_key` of its section, has as `word`.
+    """The path of each key below `top` -> its argument `word` of `setting`, else of `every_key` of its section.
 
-    A key without it is left out. `every_key` counts for no key that is itself a section.
+    A key without this argument is left out. `every_key` does not count for a key that is itself a section.
 
     Parameters:
         word: an argument of `setting`, for example `changing`.
@@ -102,16 +105,16 @@ def said(top: type[BaseModel], word: str) -> dict[str, Any]:
 
 
 def refusal(allowed: str, fix: str, key: str = "", value: object = None) -> PydanticCustomError:
-    """The error of a validator that knows better than the field's description what is allowed and how to fix it.
+    """The error of a validator: what is allowed, and the fix, more precisely than the field's description.
 
-    A validator of a whole section names the `key` in it and that key's `value`.
+    A validator of a whole section also gives the `key` in the section, and the `value` of this key.
     """
     context = {"allowed": allowed, "fix": fix, "key": key, "value": value}
     return PydanticCustomError("trainstack", "{allowed}", context)
 
 
 def _whole(value: Any) -> Any:
-    """YAML's `true` is an int in Python and `3.0` a whole float; neither is meant as a count."""
+    """Refuses `true`, which is an int in Python, and `3.0`: nobody means them as a count."""
     if isinstance(value, bool | float | str):
         raise refusal("a whole number without quotes", "write the number itself, for example 1")
     return value

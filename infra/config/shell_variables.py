@@ -1,7 +1,7 @@
-"""Variables that change what is applied: who has set them, set-up or the user's shell.
+"""Environment variables that change what a stack applies: has set-up or the user's shell set them?
 
-Where no registry can be reached, set-up builds images from pinned sources in place of the published ones, and records
-their names. Any other value comes from the user's shell, and no review has shown it.
+If no registry can be reached, set-up builds images from pinned sources instead of pulling the published images, and
+records their names. Any other value comes from the user's shell, and no review has shown it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from infra.config.load import Stack
 
 RECORD = paths.STATE / "env.json"
 """What the last set-up has set (toolchain/operating/environment.py)."""
-_OWN_DOCKERFILE = "take that base in a Dockerfile of your own: `trainstack:image.dockerfile`"
+_OWN_DOCKERFILE = "write that base into your own Dockerfile (`trainstack:image.dockerfile`)"
 IMAGES: dict[str, str] = {
     agreed.NODE_IMAGE: "",
     agreed.REGISTRY_IMAGE: "",
@@ -28,7 +28,7 @@ IMAGES: dict[str, str] = {
     agreed.CPU_BASE: _OWN_DOCKERFILE,
     agreed.GPU_BASE: _OWN_DOCKERFILE,
 }
-"""Variables that name an image in place of the pinned one -> what to do instead of setting them; may be empty."""
+"""Variables that replace a pinned image -> what to do instead of setting the variable; may be empty."""
 CHANGES: dict[str, str] = {
     **IMAGES,
     # Of Pulumi's plugin for Kubernetes (4.30.0), which writes most of them into the stack's state, too.
@@ -47,7 +47,7 @@ CHANGES: dict[str, str] = {
 
 
 def of_shell(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The variables of CHANGES that have another value than set-up has recorded; without a record all that are set."""
+    """The variables of CHANGES with another value than in set-up's record; without a record, all that are set."""
     try:
         recorded = json.loads(RECORD.read_text())
         known = {name: recorded.get(name) for name in CHANGES}
@@ -63,13 +63,15 @@ def of_shell(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
 def ensure_reviewed(
     stack: Stack, warn: Callable[[str], None], environment: Mapping[str, str] = os.environ
 ) -> None:
-    """Warn of each variable that the user's shell has set. Raises ConfigError where the stack is protected."""
+    """Warn about each variable that the user's shell has set. Raises ConfigError instead if the stack is protected."""
     refused = []
     for name, value in of_shell(environment).items():
         fix = f"unset {name}" + (f", or {CHANGES[name]}" if CHANGES[name] else "")
-        allowed = f"what set-up sets, where trainstack:protected is true ({stack.file}): no review shows what it does"
+        allowed = (
+            f"only set-up's value if trainstack:protected is true ({stack.file}): no review shows the effect"
+        )
         refused.append(paragraph("the shell", name, value, allowed, fix))
         if not stack.protected:
-            warn(f"{name}={value} comes from your shell: no review shows what it does\n  fix: {fix}")
+            warn(f"{name}={value} comes from your shell: no review shows its effect\n  fix: {fix}")
     if stack.protected and refused:
         raise ConfigError("\n".join(refused))

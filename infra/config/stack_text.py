@@ -19,7 +19,7 @@ Path = tuple[str | int, ...]
 """From the document's top to a key: names, and places in lists."""
 
 MOST, LEAST = 2**63 - 1, -(2**63)
-"""Integers between these reach the program as they are written; Pulumi (3.246) rounds all others."""
+"""Integers in this range reach the program unchanged; Pulumi (3.246) rounds all others."""
 WHOLE = 1e21
 """Go's JSON writes whole numbers below this without an exponent."""
 
@@ -33,7 +33,7 @@ _SCALARS = {
     "float": r"[-+]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?",
     "merge": r"<<",
 }
-"""How Pulumi's reader, gopkg.in/yaml.v3, tells plain scalars apart. All others are text, `yes` and `1:30` too."""
+"""How Pulumi's reader, gopkg.in/yaml.v3, recognizes plain scalars. All others are text, also `yes` and `1:30`."""
 
 _ODD_NUMBER = (
     r"[-+]?0[0-9_]+(\.[0-9_]*)?([eE][-+]?[0-9]+)?|[-+]?0(b[01_]+|o[0-7_]+|x[0-9a-fA-F_]+)"
@@ -44,7 +44,7 @@ _ODD_NUMBER = (
 
 
 class _Loader(yaml.SafeLoader):
-    """Reads what Pulumi reads, and refuses what the program would get in another form."""
+    """Reads YAML as Pulumi does, and refuses a value that the program would get from Pulumi in another form."""
 
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - as the base class declares it
     yaml_constructors: ClassVar[dict[Any, Any]] = {
@@ -53,7 +53,7 @@ class _Loader(yaml.SafeLoader):
     } | {None: yaml.SafeLoader.construct_undefined}
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """Raises ConstructorError for a key that stands twice, or that is no text."""
+        """Raises ConstructorError for a key that is there twice, or that is not text."""
         seen: set[str] = set()
         for key, _ in node.value:
             if key.tag not in (f"{_CORE}str", f"{_CORE}merge"):
@@ -76,7 +76,7 @@ def _int(_: _Loader, node: yaml.Node) -> int:
 
 
 def _float(_: _Loader, node: yaml.Node) -> float:
-    """As Pulumi's JSON has it: `1.0` and `1e3` are integers."""
+    """The number in Pulumi's JSON: `1.0` and `1e3` are integers there."""
     found = float(_number(node))
     if not math.isfinite(found):
         raise _refused("a number that fits into 64 bits", node)
@@ -115,9 +115,9 @@ def load(text: str) -> Any:
 
 
 def lines(text: str, path: Path) -> dict[Path, int]:
-    """The line, from 1, of each key and each item below `path`, by its own path from there.
+    """The line number, from 1, of each key and each list item below `path`, by its path relative to `path`.
 
-    What `<<` or an alias brings stands where it was first written.
+    A value from `<<` or an alias has the line where it is written.
     """
     loader = _Loader(text)
     top = _at(loader.get_single_node(), path)
@@ -135,10 +135,10 @@ def _lines(loader: _Loader, node: yaml.Node, path: Path) -> Iterator[tuple[Path,
 
 
 def literals(text: str, path: Path) -> dict[str, str]:
-    """The keys of the mapping at `path` with their scalar values as they are written; empty where there is none.
+    """The keys of the mapping at `path`, with the text of their scalar values; empty if there is no mapping.
 
-    Left out are keys that come from elsewhere, by `<<` for example, and values that mean nothing, or something else, in
-    another place: one with an anchor, with a tag, or of several lines.
+    Left out are keys from elsewhere, for example from `<<`, and values whose text can have another meaning in another
+    place: a value with an anchor, with a tag, or of several lines.
     """
     node = _node(text, path)
     entries = node.value if isinstance(node, yaml.MappingNode) else []
@@ -156,9 +156,9 @@ def _written(text: str, node: yaml.Node) -> str:
 
 
 def with_values(text: str, path: Path, values: Mapping[str, str], file: str) -> str:
-    """`text` with `values`, key to scalar as it is written, in the mapping at `path`, which may be missing itself.
+    """`text` with `values` (key -> text of a scalar) in the mapping at `path`; a missing mapping is added.
 
-    Raises ConfigError where the file is laid out in a way that this cannot change without touching more.
+    Raises ConfigError if the file's layout does not allow this without changes of other lines.
 
     Parameters:
         file: the text's name, for the error.
@@ -175,13 +175,13 @@ def with_values(text: str, path: Path, values: Mapping[str, str], file: str) -> 
         lines = ", ".join(f"{key}: {value}" for key, value in values.items())
         where = ".".join(map(str, path))
         raise ConfigError(
-            f"{file}: its layout does not let these keys be set\n  fix: write below {where}: {lines}"
+            f"{file}: the program cannot set these keys in the file's layout\n  fix: write below {where}: {lines}"
         )
     return changed
 
 
 def _with(document: Any, path: Path, values: Mapping[str, Any]) -> Any:
-    """`document` with `values`, as data. Raises TypeError where something else than mappings is on the path."""
+    """`document` with `values`, as data. Raises TypeError if the path leads through something else than mappings."""
     if not path:
         return {**(document or {}), **values}
     step, *others = path
@@ -207,9 +207,9 @@ def _with_value(text: str, path: Path, key: str, value: _Value) -> str:
 
 
 def _inserted(text: str, mapping: yaml.MappingNode, key: str, value: _Value) -> str:
-    """`text` with a key behind the last one of `mapping` that has a scalar, or before all where none has.
+    """`text` with a new key after the last key of `mapping` that has a scalar; before all keys if none has one.
 
-    An empty mapping stays as it was.
+    An empty mapping stays unchanged.
     """
     scalars = [(name, node) for name, node in mapping.value if isinstance(node, yaml.ScalarNode)]
     if not mapping.value:

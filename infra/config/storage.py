@@ -11,7 +11,7 @@ from infra.config.names import AbsolutePath, DnsName, Host, LabelKey, LabelValue
 from infra.config.section import Count, Natural, Outcome, Section, every_key, refusal, setting
 from infra.config.storage_kinds import StorageKind, ensure_keys_fit
 
-# With the sticky bit nobody could replace the latest model of another user.
+# With the sticky bit, no user could replace the latest model of another user.
 WRITABLE = "a mode in octal with all rights for owner and group, without the sticky bit"
 ALL_OF_BOTH = stat.S_IRWXU | stat.S_IRWXG
 
@@ -31,18 +31,21 @@ class ReclaimPolicy(StrEnum):
 
 
 class KeepRuns(Section):
-    """A run of our trainer that succeeds removes finished runs of its job beyond these limits. A run in use stays."""
+    """After each successful run, our trainer removes older finished runs of the same job that exceed these limits.
+
+    A run that is not finished, or that somebody continues, stays.
+    """
 
     model_config = every_key(changing=Outcome.JOB_REPLACED, note="The run continues with the same id.")
 
     number: Count | None = setting(
-        about="How many finished runs of a job stay, including the last one; default: all.",
+        about="How many finished runs of a job stay, including the newest one; default: all.",
         default=None,
         allowed="a whole number of at least 1",
         examples=[10],
     )
     days: Natural | None = setting(
-        about="How old a finished run may become, in days before the last run; default: any age.",
+        about="How many days a finished run may be older than the newest finished run of the job; default: any number.",
         default=None,
         allowed="a whole number of at least 0",
         examples=[30],
@@ -57,7 +60,7 @@ class KeepRuns(Section):
         return self
 
     def environment(self) -> dict[str, str]:
-        """The trainer's variables."""
+        """The environment variables for the trainer."""
         limits = {"TRAINER_KEEP_RUNS": self.number, "TRAINER_KEEP_DAYS": self.days}
         return {name: str(limit) for name, limit in limits.items() if limit is not None}
 
@@ -72,7 +75,7 @@ class StorageConfig(Section):
         ),
         default=StorageKind.HOST_PATH,
         changing=Outcome.VOLUME_REPLACED,
-        note="No file is moved. A claim of kind class or claim is never deleted.",
+        note="No file is moved. The stack never deletes a claim with `kind: class` or `kind: claim`.",
     )
     volume: DnsName | None = setting(
         about="Name of the PersistentVolume; default: trainstack-<stack>-models.",
@@ -80,15 +83,18 @@ class StorageConfig(Section):
         allowed="a PersistentVolume's name",
         examples=["traindb-models-volume"],
         changing=Outcome.VOLUME_REPLACED,
-        note="Except on kind, the folder has this name: to keep the old folder, also set hostPath.",
+        note=(
+            "In a cluster that is not kind, the default folder has the volume's name: to keep the old folder, also set "
+            "`hostPath`."
+        ),
     )
     claim: DnsName | None = setting(
-        about="Name of the claim; default: <volume>, with kind class <volume>-<storageClass>.",
+        about="Name of the claim; default: `<volume>`; for `kind: class`, `<volume>-<storageClass>`.",
         default=None,
         allowed="a PersistentVolumeClaim's name",
         examples=["traindb-models-claim"],
         changing=Outcome.VOLUME_REPLACED,
-        note="With kind claim, only the job is replaced.",
+        note="With `kind: claim`, only the job is replaced.",
     )
     labels: dict[LabelKey, LabelValue] = setting(
         about="Labels of the volume; the claim selects the volume by the labels `type` and `name`.",
@@ -96,15 +102,15 @@ class StorageConfig(Section):
         allowed="a mapping of text to text",
         examples=["{type: traindb}"],
         changing=Outcome.IN_PLACE,
-        note="A change of `type` or `name` replaces job, claim and volume: the claim selects by them.",
+        note="A change of `type` or `name` replaces job, claim and volume: the claim selects by these labels.",
     )
     storage_class: DnsName = setting(
-        about="Storage class of volume and claim; only kind class needs a provisioner for it.",
+        about="Storage class of volume and claim; only `kind: class` needs a provisioner for it.",
         default="manual",
         allowed="a storage class's name",
         examples=["manual"],
         changing=Outcome.VOLUME_REPLACED,
-        note="With kind class, the old claim and its files stay.",
+        note="With `kind: class`, the old claim and its files stay.",
     )
     capacity: Quantity = setting(
         about="Size of the volume; hostPath and nfs do not enforce it.",
@@ -119,30 +125,36 @@ class StorageConfig(Section):
         allowed="a quantity, at most the capacity",
         examples=["3Gi"],
         changing=Outcome.VOLUME_REPLACED,
-        note="With kind class, in place if the class lets claims grow.",
+        note="With `kind: class`, in place if the storage class allows a larger claim; a smaller request is refused.",
     )
     access_mode: AccessMode = setting(
         about="Access mode of volume and claim.",
         default=AccessMode.READ_WRITE_MANY,
         changing=Outcome.VOLUME_REPLACED,
-        note="With kind class, refused: the claim has files.",
+        note=(
+            "With `kind: class`, refused: the stack does not replace a claim with files. To change it, also name "
+            "another `claim`."
+        ),
     )
     reclaim_policy: ReclaimPolicy = setting(
-        about="What happens to the volume when its claim is deleted; the policies allow only Retain.",
+        about=(
+            "What happens to the volume when its claim is deleted. Write Retain: the stack's "
+            "[policies](review.md#policies) refuse Delete."
+        ),
         default=ReclaimPolicy.RETAIN,
         changing=Outcome.REFUSED,
-        note="Policies allow only Retain: with Delete, the files are deleted with the claim.",
+        note="Delete breaks a policy, because it would delete the files together with the claim.",
     )
     host_path: AbsolutePath | None = setting(
         about=(
-            "Folder on the node for the models; default: /var/lib/trainstack/volumes/<volume>, on kind "
-            "models/<stack> of this clone."
+            "Folder on the node for the models; default: `/var/lib/trainstack/volumes/<volume>`; in a kind cluster, "
+            "`models/<stack>` of this clone."
         ),
         default=None,
         allowed="an absolute path below one of allowedRoots",
         examples=["/var/lib/trainstack/models"],
         changing=Outcome.VOLUME_REPLACED,
-        note="On kind, the cluster is replaced: its nodes mount the folder.",
+        note="A kind cluster is replaced, because its nodes mount the folder.",
         on_kind=Outcome.CLUSTER_REPLACED,
     )
     nfs_server: Host | None = setting(
@@ -167,7 +179,7 @@ class StorageConfig(Section):
         changing=Outcome.JOB_REPLACED,
     )
     allowed_roots: tuple[AbsolutePath, ...] = setting(
-        about="Folders on the nodes; hostPath and the folders of job.data must be below one of them.",
+        about="Folders on the nodes; `hostPath` and the folders in `job.data` must be below one of them.",
         default=("/var/lib/trainstack",),
         allowed="a list of absolute paths",
         examples=["[/var/lib/trainstack]"],
@@ -175,15 +187,16 @@ class StorageConfig(Section):
     )
     keep_runs: KeepRuns | None = setting(
         about=(
-            "Which finished runs stay below runs/ on the volume; default: all; use a folder (nfsPath, hostPath, "
-            "claim) that no other stack uses: a job removes runs of another stack's job with the same name, too."
+            "Limits for the finished runs in the folder runs/ of the volume; default: all stay. With a limit, give the "
+            "stack its own folder (`nfsPath`, `hostPath` or `claim`): a job also removes the runs of a job with the "
+            "same name in another stack."
         ),
         default=None,
         allowed="a mapping with number, days or both",
         examples=["{number: 10}"],
     )
     node: DnsName | None = setting(
-        about="The only node that has the folder, if the nodes do not share it; the pods run there.",
+        about="The node that has the folder, if the nodes do not share it; the pods run on this node.",
         default=None,
         allowed="a node's name",
         examples=["worker-1"],
@@ -191,8 +204,9 @@ class StorageConfig(Section):
     )
     shared: bool = setting(
         about=(
-            "True if all nodes see the same folder, for example a network file system; not needed on kind; before "
-            "a job starts, one node writes a file into hostPath, and every other node must see the file."
+            "Write true if all nodes see the same folder, for example a network file system; not needed in a kind "
+            "cluster. Before a job starts, the stack checks it: one node writes a file into `hostPath`, and every "
+            "other node must see the file."
         ),
         default=False,
         examples=["true"],
@@ -200,8 +214,9 @@ class StorageConfig(Section):
     )
     prepare: bool | None = setting(
         about=(
-            "Set owner, group and mode of the volume's folder; a Job does it as root, except for hostPath on kind; "
-            "default: true for hostPath and class, false for claim and nfs, which belong to others."
+            "Set owner, group and mode of the volume's folder. A Job does it as root; for `kind: hostPath` in a kind "
+            "cluster, `make up` does it in the node's container. Default: true for hostPath and class; false for claim "
+            "and nfs, because their folders belong to others."
         ),
         default=None,
         examples=["false"],
@@ -250,18 +265,18 @@ class StorageConfig(Section):
                 self.request,
             )
         if self.node and self.shared:
-            fix = "remove node where all nodes see the folder, and shared where one node has it"
-            raise refusal("node, or shared: true", fix, "node", self.node)
+            fix = "remove node if all nodes see the folder; remove shared if only one node has it"
+            raise refusal("either node or `shared: true`", fix, "node", self.node)
         return self
 
     @property
     def prepares(self) -> bool:
-        """Whether owner, group and mode of the volume's folder are the stack's to set."""
+        """Whether the stack sets owner, group and mode of the volume's folder."""
         ours = self.kind in (StorageKind.HOST_PATH, StorageKind.CLASS)
         return ours if self.prepare is None else self.prepare
 
     def claim_for(self, volume: str) -> str:
-        """The claim's name. Claims of two classes have two: each has files of its own.
+        """The claim's name. With `kind: class`, each storage class has its own claim, with its own files.
 
         Parameters:
             volume: name of the stack's volume.

@@ -1,4 +1,4 @@
-"""Kinds of storage, and which keys of section `storage` go with which."""
+"""Kinds of storage, and the keys of section `storage` that each kind allows and requires."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from infra.config.section import Section, refusal
 
 
 class StorageKind(StrEnum):
-    """Who makes the volume of the models, and where its files are."""
+    """Who creates the volume of the models, and where its files are."""
 
     HOST_PATH = "hostPath"
     CLASS = "class"
@@ -18,9 +18,9 @@ class StorageKind(StrEnum):
 
 
 OUR_VOLUME = (StorageKind.HOST_PATH, StorageKind.NFS)
-"""Kinds with a PersistentVolume of the stack's own."""
+"""Kinds for which the stack creates a PersistentVolume."""
 OUR_CLAIM = (*OUR_VOLUME, StorageKind.CLASS)
-"""Kinds with a claim of the stack's own."""
+"""Kinds for which the stack creates a claim."""
 
 ONLY_FOR: dict[str, Collection[StorageKind]] = {
     "volume": OUR_VOLUME,
@@ -41,11 +41,11 @@ REQUIRED: dict[StorageKind, tuple[str, ...]] = {
     StorageKind.NFS: ("nfs_server", "nfs_path"),
 }
 OF_A_FOLDER = ("node", "shared")
-"""Keys about a folder on the nodes: that of the models, or that of the data."""
+"""Keys about a folder on the nodes, of models or data."""
 
 
 def ensure_keys_fit(section: Section, kind: StorageKind) -> None:
-    """Raises refusal of a key that is given and not for `kind`, or that `kind` needs and that is absent.
+    """Raises a refusal for a key that `kind` does not allow, or for an absent key that `kind` requires.
 
     Parameters:
         section: the whole section `storage`.
@@ -57,9 +57,10 @@ def ensure_keys_fit(section: Section, kind: StorageKind) -> None:
         kinds = ONLY_FOR.get(name, tuple(StorageKind))
         if kind not in kinds:
             fix = f"remove {key}, or set `kind: {next(iter(kinds))}`"
-            raise refusal(f"{key} only where kind is {' or '.join(kinds)}", fix, key, value)
+            allowed = f"`{key}` only with {' or '.join(f'`kind: {each}`' for each in kinds)}"
+            raise refusal(allowed, fix, key, value)
     for name in REQUIRED[kind]:
         if name not in section.model_fields_set:
             key, example = str(fields[name].alias), (fields[name].examples or ["…"])[0]
             fix = f"add `{key}: …`, for example `{key}: {example}`"
-            raise refusal(f"{key} where kind is {kind}", fix, key, "(absent)")
+            raise refusal(f"a value, which `kind: {kind}` requires", fix, key, "(absent)")

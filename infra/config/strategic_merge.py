@@ -14,13 +14,13 @@ RETAIN_KEYS = ("resourceClaims", "volumes")
 def merged(template: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
     """A PodTemplateSpec that is `template` with `patch` merged over it; shares no mapping and no list with either.
 
-    Mappings are merged, and null removes a field. A list with a merge key is merged by it, any other replaced.
+    Mappings are merged, and null removes a field. A list with a merge key is merged by it; other lists are replaced.
     `$patch: replace` puts the patch's mapping or list in place of the template's. `$patch: delete` removes a list's
     entry, and empties a mapping. A volume that the patch gives another source loses its own, as with kubectl apply.
 
-    The result is that of an API server but for two things. New entries of a list stand after the template's; a
-    server puts them before, and follows the patch's order. A directive in what the template lacks, or in what is
-    replaced, holds; a server drops that mapping, or refuses the patch.
+    The result is the same as an API server's, except in two cases. New entries of a list are after the template's
+    entries; a server puts them first, and follows the patch's order. A directive also has its effect in a mapping that
+    the template lacks, or that is replaced; a server drops such a mapping, or refuses the patch.
 
     Parameters:
         patch: one in which `infra.config.pod_schema.problems` finds nothing.
@@ -65,7 +65,7 @@ def _merged_list(name: str, ours: Sequence[Any], patch: Sequence[Any]) -> list[A
 
 
 def _copied(value: Any) -> Any:
-    """Without nulls and what `$patch: delete` stands in: there is nothing that they could remove."""
+    """A copy without nulls, and without mappings that have `$patch: delete`: they have nothing to remove."""
     if isinstance(value, Mapping):
         kept = {name: each for name, each in value.items() if name != DIRECTIVE and each is not None}
         return {name: _copied(each) for name, each in kept.items() if _directive(each) != DELETE}

@@ -1,4 +1,4 @@
-"""Section `sweep`: a search over options of the training, which `make sweep` does."""
+"""Section `sweep`: a search for training options by `make sweep`."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from infra.config.section import Natural, Outcome, Section, Whole, every_key, re
 from infra.config.sweep_space import FORMS, Choice, Range, option
 
 MOST_TRIALS = 1000
+NAME_RULE = "at most 20 lower-case letters, digits and -, beginning with a letter, not ending with -"
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,18}[a-z0-9])?")
 
 
 class Objective(StrEnum):
-    """What a trial is judged by, after its last epoch."""
+    """The value that decides how good a trial is, after its last epoch."""
 
     ACCURACY = "accuracy"
     LOSS = "loss"
@@ -35,8 +36,7 @@ class Objective(StrEnum):
 
 def _name(value: str) -> str:
     if not _NAME.fullmatch(value):
-        allowed = "at most 20 lower-case letters, digits and -, beginning with a letter"
-        raise refusal(allowed, "write for example `name: sweep`")
+        raise refusal(NAME_RULE, "write for example `name: sweep`")
     return value
 
 
@@ -46,19 +46,25 @@ class SweepConfig(Section):
     model_config = every_key(changing=Outcome.NOTHING)
 
     options: Mapping[str, Any] = setting(
-        about="Keys of job's training, for example `training.lr`, each with the values to try.",
+        about="Keys of `job.training`, for example `training.lr`, each with the values to try.",
         allowed=f"a mapping of keys to {FORMS}",
         examples=["{training.lr: {min: 0.001, max: 0.3, log: true}}"],
-        note="Then `make sweep` asks for another name, because trials with different options cannot be compared.",
+        note=(
+            "If a search has begun under this name, `make sweep` then refuses the name: choose another `sweep.name`, "
+            "because trials with different options cannot be compared."
+        ),
     )
     name: Annotated[str, AfterValidator(_name)] = setting(
-        about="Name of the search, used in its study's file name and its jobs' names.",
+        about=(
+            "Name of the search. It is part of the jobs' names, and of the file name of the search's journal, "
+            "`<name>.journal`."
+        ),
         default="sweep",
-        allowed="at most 20 lower-case letters, digits and -, beginning with a letter",
+        allowed=NAME_RULE,
         examples=["sweep"],
     )
     trials: Annotated[Whole, Field(ge=1, le=MOST_TRIALS)] = setting(
-        about="Number of trials in all.",
+        about="Total number of trials.",
         default=20,
         allowed=f"a whole number from 1 to {MOST_TRIALS}",
         examples=[20],
@@ -74,7 +80,10 @@ class SweepConfig(Section):
         default=Objective.ACCURACY,
     )
     prune: bool = setting(
-        about="Stop a trial early if, after an epoch, it is worse than the median of the others after the same epoch.",
+        about=(
+            "Stop a trial early if, after an epoch, it is worse than the median of the other trials after the "
+            "same epoch."
+        ),
         default=True,
         examples=["false"],
     )
@@ -96,5 +105,5 @@ class SweepConfig(Section):
 
     @property
     def space(self) -> dict[str, Range | Choice]:
-        """The options by key. The order is that of the keys' names: Pulumi hands mappings over sorted."""
+        """The options by key, ordered by the keys' names: Pulumi hands over mappings sorted."""
         return {key: option(key, self.options[key]) for key in sorted(self.options)}

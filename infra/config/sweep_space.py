@@ -15,7 +15,7 @@ from infra.config.section import refusal
 from infra.config.training import TrainingConfig
 
 BELOW = "training."
-# They say what is trained on and where; accuracies on other data cannot be compared.
+# They decide about data and back end: accuracies on different data cannot be compared.
 LEFT_OUT = ("dataset", "digitsEpochs", "backend")
 _FIELDS = {str(field.alias): field for field in TrainingConfig.model_fields.values()}
 KEYS = tuple(f"{BELOW}{alias}" for alias in _FIELDS if alias not in LEFT_OUT)
@@ -25,12 +25,12 @@ FORMS = "a list of numbers, or {min: …, max: …}, with `log: true` for a loga
 
 @dataclass(frozen=True)
 class Range:
-    """All numbers between two.
+    """All numbers from `low` to `high`.
 
     Parameters:
-        low, high: the least and the greatest.
-        log: whether equal factors are equally likely, not equal differences.
-        whole: whether whole numbers alone are meant.
+        low, high: the least and the greatest number.
+        log: whether the scale is logarithmic: equal factors are then equally likely.
+        whole: whether only whole numbers count.
     """
 
     low: float
@@ -50,7 +50,7 @@ class Range:
 
 @dataclass(frozen=True)
 class Choice:
-    """Some values, in no order."""
+    """Some values, without an order."""
 
     values: tuple[float, ...]
 
@@ -60,19 +60,19 @@ class Choice:
 
 
 def option(key: str, given: Any) -> Range | Choice:
-    """What the stack file has for `key`. Raises a refusal that names the place and the fix."""
+    """The values to try for `key`. Raises a refusal that names the place and the fix."""
     where = f"options.{key}"
     if key not in KEYS:
         near = difflib.get_close_matches(key, KEYS, 1, 0.5)
         fix = f"did you mean {near[0]}? Rename the key" if near else "remove the key"
         if key.removeprefix(BELOW) in LEFT_OUT:
             fix = "keep it in job.training: trials that differ in it cannot be compared"
-        raise refusal(f"keys of job's training: {', '.join(KEYS)}", fix, where, "(unknown)")
+        raise refusal(f"keys of job.training: {', '.join(KEYS)}", fix, where, "(unknown)")
     if isinstance(given, list | tuple):
         return _choice(key, given, where)
     if isinstance(given, dict):
         return _range(key, given, where)
-    raise refusal(FORMS, f"write for example `{key}: [{_example(key)}]`", where, given)
+    raise refusal(FORMS, f"write for example `{key}: {two_examples(key)}`", where, given)
 
 
 def _choice(key: str, given: Any, where: str) -> Choice:
@@ -92,21 +92,22 @@ def _range(key: str, given: dict[Any, Any], where: str) -> Range:
     ends = []
     for name in ("min", "max"):
         if name not in given:
-            raise refusal("both min and max", f"add `{name}: {_example(key)}`", f"{where}.{name}", "(absent)")
+            raise refusal("both min and max", f"add `{name}: NUMBER`", f"{where}.{name}", "(absent)")
         ends.append(_number(key, given[name], f"{where}.{name}"))
     low, high = ends
     log = given.get("log", False)
     if not isinstance(log, bool):
         raise refusal("true or false", "write `log: true`", f"{where}.log", log)
     if low >= high:
-        raise refusal(f"a number above min, {low}", "exchange min and max", f"{where}.max", high)
+        fix = "raise max" if low == high else "exchange min and max"
+        raise refusal(f"a number above min, {low}", fix, f"{where}.max", high)
     if log and low <= 0:
-        raise refusal("a number above 0 where log is true", "raise min, or remove log", f"{where}.min", low)
+        raise refusal("a number above 0 with `log: true`", "raise min, or remove log", f"{where}.min", low)
     return Range(low, high, log, _is_whole(key))
 
 
 def _number(key: str, given: Any, where: str) -> float:
-    """`given` as `training` takes it. YAML 1.1 has 1e-5 as a text."""
+    """`given` as a value of `training`. YAML 1.1 reads 1e-5 as a text."""
     field = _FIELDS[key.removeprefix(BELOW)]
     fix = f"write for example {example(field)}"
     try:
@@ -124,5 +125,8 @@ def _is_whole(key: str) -> bool:
     return float not in (annotation, *typing.get_args(annotation))
 
 
-def _example(key: str) -> str:
-    return example(_FIELDS[key.removeprefix(BELOW)])
+def two_examples(key: str) -> str:
+    """A list of two values that `key` takes, as text for a stack file."""
+    one = float(example(_FIELDS[key.removeprefix(BELOW)]))
+    two = (one, one * 2) if _is_whole(key) else (one / 2, one)
+    return f"[{', '.join(f'{each:g}' for each in two)}]"

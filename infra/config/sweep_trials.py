@@ -1,4 +1,4 @@
-"""The jobs of a search's trials: the stack's own job with proposed values, under names of their own."""
+"""The jobs of a search's trials: the stack's own job with proposed values, under other names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from infra.config.names import JOB_NAME_LENGTH
 from infra.config.sweep import SweepConfig
 
 FOLDER = "sweep"
-"""On the volume: the runs of trials, and the studies. The model at the volume's top stays that of the stack's job."""
+"""The folder on the volume for trials' runs and studies: so the model at the top stays the stack's own job's."""
 MODEL_DIR = "TRAINER_MODEL_DIR"
 EPOCHS = "training.epochs"
 
@@ -30,13 +30,13 @@ class Trial:
 
 @dataclass(frozen=True)
 class UnderWay:
-    """What `make sweep` hands over to the program.
+    """The running search, which `make sweep` hands over to the program.
 
     Parameters:
-        stack: name of the stack that is searched on.
-        job: the beginning of the trials' names, as the search began with it.
-        identity: what its trials have in common: infra.sweep.search.identity.
-        trials: those that are under way.
+        stack: name of the search's stack.
+        job: the beginning of the trials' names, since the search began.
+        identity: what the search's trials have in common: infra.sweep.search.identity.
+        trials: the running trials.
     """
 
     stack: str
@@ -46,24 +46,24 @@ class UnderWay:
 
 
 def read(file: Path) -> UnderWay:
-    """The trials that are under way, as `make sweep` writes them down."""
+    """The running search, from the file that `make sweep` writes."""
     found = json.loads(file.read_text())
     trials = tuple(Trial(each["number"], each["values"]) for each in found["trials"])
     return UnderWay(found["stack"], found["job"], found["identity"], trials)
 
 
 def ensure_asked(template: JobConfig, sweep: SweepConfig | None, file: str, job: str) -> None:
-    """Raises ConfigError where the stack file no longer asks for the search that is under way.
+    """Raises ConfigError if the stack file no longer asks for the running search.
 
     Parameters:
         template: the stack's own job.
         file: the stack file's path.
-        job: the beginning of the trials' names, as the search began with it.
+        job: the beginning of the trials' names, since the search began.
     """
     found = job_name(template.name, sweep, "") if sweep else None
     if found != job:
-        shown = f"(trials would be {found}0 and so on)" if found else "(absent)"
-        allowed = f"the search that is under way, whose trials are {job}0 and so on"
+        shown = f"(trials would have the names {found}0, {found}1 and so on)" if found else "(absent)"
+        allowed = f"the running search, whose trials have the names {job}0, {job}1 and so on"
         fix = "undo the edit of sweep, sweep.name or job.name; or end the search: Ctrl-C, then `make up`"
         raise ConfigError(paragraph(file, key_of(("sweep",)), shown, allowed, fix))
 
@@ -74,7 +74,7 @@ def job_name(template: str, sweep: SweepConfig, number: int | str) -> str:
 
 
 def job(template: JobConfig, sweep: SweepConfig, mount_path: str, file: str, trial: Trial) -> JobConfig:
-    """The job of `trial`. Raises ConfigError where it is none.
+    """The job of `trial`. Raises ConfigError if the job is not valid.
 
     Parameters:
         template: the stack's own job.
@@ -84,31 +84,34 @@ def job(template: JobConfig, sweep: SweepConfig, mount_path: str, file: str, tri
     places = {key_of(("job", key)): key_of(("sweep", f"options.{key}")) for key in trial.values}
     given: dict[str, Any] = dict(trial.values)
     if EPOCHS in given:
-        given["training.digitsEpochs"] = None  # they would count in place of the values
+        given["training.digitsEpochs"] = None  # it would replace the proposed epochs
     section = template_with(template, given) | {"name": job_name(template.name, sweep, trial.number)}
     made = made_from(section, file, places, "sweep")
-    # The search takes it away.
+    # The search deletes the job.
     stays = made.run_policy.model_copy(update={"ttl_seconds_after_finished": None})
     env = {**made.env, MODEL_DIR: f"{mount_path}/{FOLDER}"}
     return made.model_copy(update={"env": env, "run_policy": stays})
 
 
 def ensure_possible(template: JobConfig, sweep: SweepConfig, image: ImageConfig, file: str) -> None:
-    """Raises ConfigError where a trial could not be a valid job, or could not report its objective."""
+    """Raises ConfigError if a trial could not be a valid job, or could not report its objective."""
     if image.is_wholly_own:
-        allowed = "nothing where image.dockerfile is wholly your own: our trainer tells how good a trial is"
+        allowed = (
+            "nothing if the Dockerfile of image.dockerfile does not build on our trainer image: only our trainer "
+            "reports how good a trial is"
+        )
         raise ConfigError(paragraph(file, key_of(("sweep",)), "(present)", allowed, "remove sweep"))
     for key, found in (("runId", template.run_id), ("runPolicy.suspend", template.run_policy.suspend)):
         if found:
-            allowed = "nothing beside sweep, whose jobs train"
+            allowed = "no value with sweep: the jobs of a search train"
             raise ConfigError(
                 paragraph(file, key_of(("job", key)), found, allowed, f"remove {key}, or sweep")
             )
-    # Ten times as many: a proposal that a kill has torn leaves its number unused.
+    # Ten times the number: if a proposal is interrupted by a kill, its number stays unused.
     longest = job_name(template.name, sweep, 10 * sweep.trials)
     if len(longest) > JOB_NAME_LENGTH:
-        allowed = f"names of jobs of at most {JOB_NAME_LENGTH} characters; {longest} has {len(longest)}"
-        fix = f"shorten it, or job.name, {template.name}"
+        allowed = f"job names of at most {JOB_NAME_LENGTH} characters; {longest} has {len(longest)}"
+        fix = f"shorten sweep.name, or job.name ({template.name})"
         raise ConfigError(paragraph(file, key_of(("sweep", "name")), sweep.name, allowed, fix))
     for end in (0, -1):
         values = {key: each.values[end] for key, each in sweep.space.items()}

@@ -1,6 +1,6 @@
 """Section `job.training`: options of the trainer.
 
-The options are written into the command as the published manifests write them.
+The options are written into the container's command or arguments, as in the published manifests.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Backend(StrEnum):
 
 
 class Dataset(StrEnum):
-    """`auto`: the MNIST files in the data folder, else the digits in the image."""
+    """With `auto`, the data set whose files are in the data folder; without files, the digits in the image."""
 
     AUTO = "auto"
     MNIST = "mnist"
@@ -30,35 +30,41 @@ class Dataset(StrEnum):
 
 
 class TrainingConfig(Section):
-    """Each key that is not set has the trainer's default."""
+    """A key that is not set has the trainer's default."""
 
     model_config = every_key(changing=Outcome.JOB_REPLACED, paths=in_command("command", "args"))
 
     epochs: Count | None = setting(
-        about="Passes over the training images.",
+        about="Number of passes over the training images.",
         default=None,
         allowed="a whole number of at least 1",
         examples=[1],
     )
     digits_epochs: Count | None = setting(
-        about="Epochs if the data set is auto and the trainer takes the digits.",
+        about=(
+            "Number of epochs if the stack finds no data files for `dataset: auto`, and takes `digits`; in all other "
+            "cases, `epochs` counts."
+        ),
         default=None,
         allowed="a whole number of at least 1",
         examples=[12],
     )
     dataset: Dataset | None = setting(
-        about="Data set; auto takes the files in the data folder; if there are none, the digits in the image.",
+        about=(
+            "Data set. With auto, the files in the data folder decide; without such files it is `digits`, which is in "
+            "the trainer image. [Data](data.md#a-published-data-set) says which folder counts."
+        ),
         default=None,
         paths=in_container("env"),
     )
     batch_size: Count | None = setting(
-        about="Images per step in each replica.",
+        about="Number of images per step in each process of a replica.",
         default=None,
         allowed="a whole number of at least 1",
         examples=[64],
     )
     test_batch_size: Count | None = setting(
-        about="Images per step when the model is evaluated.",
+        about="Number of images per step when the model is evaluated.",
         default=None,
         allowed="a whole number of at least 1",
         examples=[1000],
@@ -75,7 +81,7 @@ class TrainingConfig(Section):
         examples=[0.5],
     )
     gamma: float | None = setting(
-        about="Factor of the learning rate after each epoch, with a step schedule.",
+        about="Factor that multiplies the learning rate after each epoch; used only with a step schedule.",
         default=None,
         gt=0,
         le=1,
@@ -89,7 +95,7 @@ class TrainingConfig(Section):
         examples=[1],
     )
     log_interval: Count | None = setting(
-        about="Steps between two lines of progress.",
+        about="Number of steps between two lines of progress.",
         default=None,
         allowed="a whole number of at least 1",
         examples=[10],
@@ -100,7 +106,7 @@ class TrainingConfig(Section):
     )
 
 
-# The dataset travels in the environment: hand-written commands may still override it.
+# The data set is in the environment: a hand-written command can still override it.
 NOT_OPTIONS = {"dataset", "digits_epochs"}
 
 

@@ -10,7 +10,7 @@ from infra.config.names import JOB_NAME_LENGTH
 from infra.config.operator import OperatorApi
 from infra.config.run_policies import CleanPodPolicy, RestartPolicy
 
-# JobSet refuses longer names of pods than these: <job>-node-0-<index>-<5 letters> (pkg/webhooks of JobSet 0.12.0).
+# JobSet refuses longer names of pods: <job>-node-0-<index>-<5 letters> (pkg/webhooks of JobSet 0.12.0).
 POD_NAME_LENGTH = 63
 AROUND_INDEX = len("-node-0-") + len("-abcde")
 
@@ -20,9 +20,9 @@ class Refusal:
     """A value that has no counterpart in a TrainJob.
 
     Parameters:
-        is_given: the value, where the job has it, else None.
-        allowed: which values are, with v2.
-        fix: how to mend it.
+        is_given: returns the value if the job has it, else None.
+        allowed: the allowed values with v2.
+        fix: what to write instead.
     """
 
     is_given: Callable[[JobConfig], object | None]
@@ -35,7 +35,7 @@ def _unless(value: object, usual: object) -> object | None:
 
 
 def name_length(api: OperatorApi, job: JobConfig) -> int:
-    """How long the name of `job` may be at most."""
+    """The maximum length of the name of `job`."""
     if api is OperatorApi.V1:
         return JOB_NAME_LENGTH
     return POD_NAME_LENGTH - AROUND_INDEX - len(str(job.replicas.total - 1))
@@ -44,28 +44,28 @@ def name_length(api: OperatorApi, job: JobConfig) -> int:
 REFUSED: dict[str, Refusal] = {
     "name": Refusal(
         lambda job: job.name if len(job.name) > name_length(OperatorApi.V2, job) else None,
-        f"{POD_NAME_LENGTH - AROUND_INDEX - 1} characters at most where operator.api is v2, fewer with more than ten "
-        "replicas: JobSet's pods have longer names than those of a PyTorchJob",
+        f"at most {POD_NAME_LENGTH - AROUND_INDEX - 1} characters with `operator.api: v2`, fewer with more than ten "
+        "replicas: JobSet's pods have longer names than a PyTorchJob's pods",
         "choose a shorter name",
     ),
     "restartPolicy": Refusal(
         lambda job: job.restart_policy.value if job.restart_policy is RestartPolicy.ALWAYS else None,
-        "OnFailure, Never or ExitCode where operator.api is v2: a batch/v1 Job's pods are not started again for ever",
+        "OnFailure, Never or ExitCode with `operator.api: v2`: a batch/v1 Job does not restart its pods forever",
         "write `restartPolicy: OnFailure`",
     ),
     "runPolicy.cleanPodPolicy": Refusal(
         lambda job: _unless(job.run_policy.clean_pod_policy.value, CleanPodPolicy.NONE.value),
-        "None where operator.api is v2: a TrainJob has no such field, and finished pods stay",
+        "None with `operator.api: v2`: a TrainJob has no such field, and finished pods stay",
         "write `cleanPodPolicy: None`",
     ),
     "runPolicy.schedulingPolicy": Refusal(
         lambda job: job.run_policy.scheduling_policy and "(present)",
-        "nothing where operator.api is v2: Trainer has no such field",
-        "remove it; a queue of Kueue's (`queue`) starts a job whole or not at all",
+        "no value with `operator.api: v2`: Trainer has no such field",
+        "remove it; in a queue of Kueue (`queue`), all replicas of a job start together",
     ),
     "elasticPolicy": Refusal(
         lambda job: job.elastic_policy and "(present)",
-        "nothing where operator.api is v2: Trainer 2.3 has no elastic jobs",
+        "no value with `operator.api: v2`: Trainer 2.3 has no elastic jobs",
         "remove it, or write `operator: {api: v1}`",
     ),
 }

@@ -12,21 +12,22 @@ from infra.config.api_paths import in_container
 from infra.config.names import DnsName
 from infra.config.section import Outcome, Section, every_key, refusal, setting
 
-# What both a container's variable and a key of a Secret may be called.
+# A name that is allowed for a container's variable and for a key of a Secret.
 NAME = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
 KEY = r"^[-._a-zA-Z0-9]+$"
+NAME_RULE = "letters, digits and the characters `-`, `_` and `.`; the first character is not a digit"
 ITSELF = "the stack itself"
 STACKS_OWN: Mapping[str, str] = {
     "TRAINER_RUN": ITSELF,
     "TRAINER_MODEL_DIR": "storage.mountPath",
     "TRAINER_TAKE_FINISHED": "job.runId",
 }
-"""Variables that the stack sets and relies on -> what says their values. Others that it sets may be set by hand."""
+"""Variables that the stack sets and needs -> the key with the value. Users may set the stack's other variables."""
 
 
 def _name(value: str) -> str:
     if NAME.fullmatch(value) is None:
-        raise refusal("letters, digits, -, _ and ., no digit first", "rename the variable, for example TOKEN")
+        raise refusal(NAME_RULE, "rename the variable, for example to TOKEN")
     return value
 
 
@@ -34,7 +35,7 @@ VariableName = Annotated[str, AfterValidator(_name)]
 
 
 class SecretKey(Section):
-    """A value that stands in a Secret of the namespace, which somebody else makes."""
+    """A value in a Secret of the namespace; somebody else creates the Secret."""
 
     secret: DnsName = setting(
         about="Name of the Secret.",
@@ -42,12 +43,12 @@ class SecretKey(Section):
         examples=["registry-login"],
     )
     key: str = setting(
-        about="Which of its keys.", pattern=KEY, allowed="a key of that Secret", examples=["token"]
+        about="Key of the Secret.", pattern=KEY, allowed="a key of that Secret", examples=["token"]
     )
 
 
 class Encrypted(Section):
-    """A value that Pulumi keeps encrypted: as cipher text in a stack file, as plain text in the program."""
+    """A value that Pulumi keeps encrypted: cipher text in a stack file, plain text in the program."""
 
     secure: SecretStr
 
@@ -89,7 +90,7 @@ class EnvSource(Section):
     prefix: VariableName | None = setting(
         about="Prefix of the variables' names, before the key.",
         default=None,
-        allowed="letters, digits, -, _ and ., no digit first",
+        allowed=NAME_RULE,
         examples=["DB_"],
     )
 

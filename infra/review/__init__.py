@@ -1,1 +1,1 @@
-"""All objects of a stack as text, and the rules that they have to keep."""
+"""The rendering of a stack as text, its check against rules and schemas, and the page for a pull request."""

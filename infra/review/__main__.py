@@ -1,4 +1,4 @@
-"""`python -m infra.review <stack>`: writes the stack's rendering below stacks/, or checks the files there."""
+"""`python -m infra.review <stack>`: writes the stack's rendering below stacks/, or checks the rendering there."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument(
         "--here",
         action="store_true",
-        help="render `dataset: auto` as what this machine's data/ holds, as `pulumi up` does",
+        help="render `dataset: auto` as the data set on this machine, as `pulumi up` does",
     )
     top.add_argument(
         "--into",
         type=Path,
         default=folder.STACKS,
         metavar="DIR",
-        help="where rendered/ is; default: stacks",
+        help="the folder with rendered/; default: stacks",
     )
     top.add_argument("--page", type=Path, metavar="FILE", help="write a page for the pull request, too")
     top.add_argument(
         "--base", type=Path, default=Path(os.devnull), metavar="DIR", help="stacks/ to compare with"
     )
-    top.add_argument("--revision", default="nothing", help="how the page calls what is in --base")
+    top.add_argument("--revision", default="nothing", help="name of the revision in --base, for the page")
     return top
 
 
@@ -46,7 +46,9 @@ def main(arguments: list[str]) -> int:
     path = paths.stack_file(given.stack)
     if not path.exists():
         known = sorted(each.stem.removeprefix("Pulumi.") for each in path.parent.glob("Pulumi.*.yaml"))
-        print(f"there is no stack {given.stack}; there are: {', '.join(known)}", file=sys.stderr)
+        print(
+            f"there is no stack {given.stack}; the stacks are: {', '.join(known) or 'none'}", file=sys.stderr
+        )
         return 2
     base = page.Base(given.base, given.revision)
     try:
@@ -69,7 +71,7 @@ def main(arguments: list[str]) -> int:
 
 
 def write_page(target: Path, text: str) -> None:
-    """Write the page for the pull request, and name it."""
+    """Write the page for the pull request, and print its path."""
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(text)
     print(f"page: {os.path.relpath(target, paths.ROOT)}")
@@ -90,7 +92,7 @@ def write(root: Path, stack: Stack, contents: dict[str, str]) -> None:
     where = os.path.relpath(root / folder.RENDERED / stack.name, paths.ROOT)
     print(f"{count} {'object' if count == 1 else 'objects'} in {where}")
     if reason := gitops.obstacle(stack):
-        print(f"no kustomization for engines: {reason}")
+        print(f"no kustomization for GitOps engines: {reason}")
     print("\n".join(changed or ["no change"]))
 
 

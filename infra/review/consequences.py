@@ -1,6 +1,6 @@
 """The effects of a change on a running stack: replaced objects, losses, and the cost of the new training.
 
-Also changed versions of the operators, and the stacks that share them: a cluster has one of each.
+Also changed versions of the operators, and the stacks that share them: a cluster has only one of each operator.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 from infra.config import ConfigError, Stack, from_file
 from infra.config.job import JobConfig
 from infra.config.section import Outcome
+from infra.config.storage_kinds import StorageKind
 from infra.objects.job_kinds import NAMES, RUNTIME
 from infra.objects.manifest import Manifest, title
 from infra.review import folder
@@ -123,23 +124,31 @@ def losses(
     if Outcome.CLUSTER_REPLACED in outcomes:
         yield _with_the_cluster(stack)
     if {Outcome.VOLUME_REPLACED, Outcome.CLUSTER_REPLACED} & outcomes:
-        yield "No file: models and runs stay in their folder. No file is moved to another folder or cluster."
+        yield _files(stack, Outcome.CLUSTER_REPLACED in outcomes)
     if any(_is_kind(each, kind) for each in again for kind in NAMES):
-        yield "The old jobs' pods with their logs, and a training under way. Finished runs stay on the volume."
+        yield "The old jobs' pods with their logs, and each running training. Finished runs stay on the volume."
     if any(each.key.startswith("storage.keepRuns.") for each in keys):
         yield "Finished runs that exceed `storage.keepRuns`, when the next run of their job succeeds."
     gone = [each.title for each in objects if each.after is None]
     if gone and Outcome.CLUSTER_REPLACED not in outcomes:
         shown = [*(f"`{each}`" for each in gone[:MOST_NAMED]), *(["more"] if len(gone) > MOST_NAMED else [])]
-        yield f"The objects that go: {', '.join(shown)}."
+        yield f"The removed objects: {', '.join(shown)}."
+
+
+def _files(stack: Stack, with_cluster: bool) -> str:
+    if with_cluster and stack.cluster.kind.traits.goes_whole and stack.storage.kind is StorageKind.CLASS:
+        return (
+            f"The files of claim {stack.claim}, if its storage class keeps them on the nodes of the cluster."
+        )
+    return "No file: models and runs stay in their folder. No file is moved to another folder or cluster."
 
 
 def _with_the_cluster(stack: Stack) -> str:
     if not stack.cluster.kind.is_ours:
         return "The stack's objects in the old cluster; its nodes keep the files."
     return (
-        f"Every object in cluster {stack.cluster_name}, others' too. `make up` refuses as long as it holds others' "
-        "objects, unless it is given REPLACE_CLUSTER=yes."
+        f"Every object in cluster {stack.cluster_name}, also objects of others. If there are such objects, `make up` "
+        "refuses; `make up REPLACE_CLUSTER=yes` deletes them, too."
     )
 
 
@@ -166,7 +175,7 @@ def _order(version: str) -> list[int]:
 
 
 def version_changes(stack: Stack, before: Path) -> list[VersionChange]:
-    """The projects that `stack` installs in another version than the clone `before`."""
+    """The projects that `stack` installs in another version than the version in the clone `before`."""
     found = []
     for project in folder.projects_of(stack):
         now = vendored.folder(project).name

@@ -21,13 +21,13 @@ from infra.upstream import vendored
 
 STACKS = paths.ROOT / "stacks"
 RENDERED = "rendered"
-# The API of a stack -> the projects below UPSTREAM whose definitions are its. They are long, and lie there alone.
+# The API of a stack -> the projects below UPSTREAM with its definitions. They are long, and only in these folders.
 PROJECTS = {OperatorApi.V1: ("training-operator",), OperatorApi.V2: ("jobset", "trainer")}
 UPSTREAM = "infra/upstream"
 
 
 def projects_of(stack: Stack) -> tuple[str, ...]:
-    """The upstream projects whose controllers `stack` installs if nobody else has."""
+    """The upstream projects whose controllers `stack` installs if they are missing."""
     if not stack.operator.installs(stack.cluster):
         return ()
     kueue = ("kueue",) if stack.operator.queue is Queueing.KUEUE else ()
@@ -40,7 +40,7 @@ def files(stack: Stack, datasets: Mapping[str, Dataset | None] | None = None) ->
     Raises ConfigError for a broken policy.
 
     Parameters:
-        datasets: job's name -> its data set; by default the data sets of a review.
+        datasets: job's name -> its data set; default: the data sets of a review.
     """
     found = groups(stack, datasets)
     image = rendered_reference(stack)
@@ -52,10 +52,10 @@ def files(stack: Stack, datasets: Mapping[str, Dataset | None] | None = None) ->
 
 
 def groups(stack: Stack, datasets: Mapping[str, Dataset | None] | None = None) -> dict[str, list[Manifest]]:
-    """Name -> objects of the stack, both in the order in which they are applied; upstream's CRDs are not among them.
+    """Name of a group -> its objects, both in the order in which they are applied. Without upstream's CRDs.
 
-    Guard and operator are groups of their own: the guard's policy takes rights in the whole cluster, and the operator
-    is applied server-side.
+    Guard and operator are separate groups: the guard's policy needs rights in the whole cluster, and the operator is
+    applied server-side.
     """
     planned = stack_plan.of(stack, stack_plan.reviewed(stack), datasets, rendered_reference(stack))
     stack_plan.ensure_allowed(stack, [each.manifest for each in planned])
@@ -72,7 +72,7 @@ def has_objects(name: str) -> bool:
 
 
 def definitions(stack: Stack, root: Path = paths.ROOT) -> dict[str, str]:
-    """Path below `root`, a clone -> contents, of upstream's definitions that `stack` installs if nobody else has."""
+    """Path below the clone `root` -> contents, of upstream's definitions that `stack` installs if they are missing."""
     found = [
         file
         for project in projects_of(stack)
@@ -109,13 +109,13 @@ def changes(root: Path, stack: str, contents: Mapping[str, str]) -> list[str]:
 
 
 def on_disk(root: Path, stack: str) -> dict[str, str]:
-    """The stack's files with all names: an engine may apply each of them."""
+    """All files in the stack's folder (path -> contents), with any name: an engine may apply each of them."""
     own = [f"{RENDERED}/{stack}/{name}" for name in below(root / RENDERED / stack)]
     return {name: _content(root / name) for name in own}
 
 
 def below(root: Path) -> list[str]:
-    """The files below `root`, relative to it, in a stable order; a link to anything counts as a file."""
+    """The files below `root`, relative to it, in a stable order; a link counts as a file, also to a folder."""
     found = []
     for place, folders, files in os.walk(root):
         links = [name for name in folders if (Path(place) / name).is_symlink()]

@@ -1,10 +1,10 @@
-"""Changes of a rendering for GitOps engines, as kustomizations beside it: jobs' names, and annotations.
+"""Kustomizations beside a rendering, with the changes for GitOps engines: names of jobs, and annotations.
 
 A finished PyTorchJob does not train again when its spec changes, a TrainJob cannot change most of its spec, and a
 batch/v1 Job refuses another template. So each run has its own job: the engine creates the new job, and prunes the old.
 
-A TrainJob's runtime has another name for each run, too. Trainer reads runtimes through a cache: a runtime that changes
-under the same name could give a new run the image of the run before. A new runtime is found completely or not at all.
+A TrainJob's runtime also has another name for each run. Trainer reads runtimes through a cache: if a runtime changed
+under the same name, a new run could get the image of the run before. A runtime with a new name is read as a whole.
 """
 
 from __future__ import annotations
@@ -63,18 +63,18 @@ KUSTOMIZATION = "kustomization.yaml"
 def obstacle(stack: Stack) -> str | None:
     """Why an engine cannot apply the stack's jobs; None if it can."""
     if stack.matrix and stack.matrix.max_parallel:
-        return "matrix.maxParallel: an engine applies all jobs at once; job.queue has Kueue limit them"
+        return "matrix.maxParallel: an engine applies all jobs at once; to limit them by Kueue, set job.queue"
     for job in stack.jobs:
         longest = name_length(stack.operator.api, job) - len("-") - DIGITS
         if job.run_policy.ttl_seconds_after_finished is not None:
             return f"job {job.name} has ttlSecondsAfterFinished: an engine would create the deleted job again and again"
         if len(job.name) > longest:
-            return f"the name of job {job.name} is longer than {longest} characters: a run's id would not fit behind it"
+            return f"the name of job {job.name} is longer than {longest} characters: the run's digest would not fit"
     return None
 
 
 def group_of(planned: Planned) -> str:
-    """The group of an object. Only people may delete objects outside the jobs' group, and a job's Secret."""
+    """The group of an object. Engines delete objects only of the jobs' group; a job's Secret is in another group."""
     if planned.phase == GUARD:
         return GUARD
     if planned.phase in operators.PARTS:
@@ -86,7 +86,7 @@ def group_of(planned: Planned) -> str:
 
 
 def operations(manifest: Manifest) -> list[dict[str, str]]:
-    """An engine's changes of an object of a stack's jobs, in RFC 6902: its name, and the engine's annotations.
+    """The changes of an object of the jobs' group for an engine, in RFC 6902: name, annotations, and references.
 
     `suspend` of a job in a queue is removed: an engine would set it again and again, and Kueue's webhook sets it at the
     job's creation.
@@ -110,7 +110,7 @@ def _named_by_spec(job: Manifest) -> str:
 
 
 def kustomizations(groups: Mapping[str, Sequence[Manifest]], crds: Sequence[str]) -> dict[str, str]:
-    """Path below the stack's folder -> contents: for the whole stack, for the kept objects, and for its jobs.
+    """Path below the stack's folder -> kustomization: for the whole stack, for the kept objects, and for the jobs.
 
     Parameters:
         groups: name -> objects, in the order in which they are applied; the operator's group is without its CRDs.
@@ -133,7 +133,7 @@ def kustomizations(groups: Mapping[str, Sequence[Manifest]], crds: Sequence[str]
 
 
 def _with_their_pods(groups: Mapping[str, Sequence[Manifest]], kind: JobKind) -> dict[str, Any]:
-    """Patches that put a provisioned claim into the wave of the jobs, unless a preparing Job mounts it earlier.
+    """Patches that put a provisioned claim into the jobs' wave; none if a preparing Job mounts the claim earlier.
 
     Many storage classes create a volume for the first pod that mounts it, and Argo CD waits for pending objects.
     """
@@ -170,24 +170,24 @@ def file_of(group: str) -> str:
 
 
 def _renaming(manifest: Manifest) -> dict[str, Any]:
-    """The patch with an engine's changes of an object."""
+    """The patch with the changes of an object for an engine."""
     target = {"kind": manifest["kind"], "name": manifest["metadata"]["name"]}
     return {"target": target, "patch": _patch(operations(manifest))}
 
 
 def _patch(operations: Iterable[dict[str, str]]) -> str:
-    """One operation a line."""
+    """The operations, each on one line."""
     return "".join(f"- {json.dumps(each)}\n" for each in operations)
 
 
 def _as_registered(kind: JobKind) -> list[dict[str, Any]]:
-    """Patches that change upstream's CRDs as we register them, and keep engines from pruning them."""
+    """Patches of upstream's CRDs: the changes that the program makes, too, and annotations against pruning."""
     # A patch needs a name, which is ignored here: the patch is for every CRD.
     metadata = {"name": kind.crd, "labels": MANAGED_BY, "annotations": NEVER_PRUNED | LONG}
     every = {"apiVersion": "apiextensions.k8s.io/v1", "kind": CRD_KIND, "metadata": metadata}
     found = [{"target": {"kind": CRD_KIND}, "patch": document(every)}]
     if JOBSET.crd in kind.crds:
-        # Not by null: kustomize writes it into an annotation as text.
+        # Not by null: kustomize writes null into an annotation as text.
         paths = (f"/metadata/annotations/{INJECTED.replace('/', '~1')}", "/spec/conversion")
         dropped = _patch({"op": "remove", "path": path} for path in paths)
         found.append({"target": {"kind": CRD_KIND, "name": JOBSET.crd}, "patch": dropped})

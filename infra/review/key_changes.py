@@ -25,7 +25,7 @@ from infra.config.variables import Encrypted
 _JOBS = re.compile(r"^jobs\[([^]]*)\]")
 _PLACE = re.compile(r"\[[^]]*\]")
 Keys = dict[str, Any]
-"""A key's path, `job.egress[0].port` -> its value, defaults included; what is null is left out."""
+"""A key's path, `job.egress[0].port` -> its value, defaults included; keys with null are left out."""
 POD = "job.pod"
 UNSET, MOST_LETTERS = "not set", 60
 
@@ -42,7 +42,7 @@ class KeyChange:
 
     @property
     def job(self) -> str | None:
-        """The job of the key, in a stack with several jobs; None for a key of all jobs."""
+        """The job of the key, in a stack with several jobs; None for any other key."""
         found = _JOBS.match(self.key)
         return found[1] if found else None
 
@@ -66,13 +66,13 @@ def _change(key: str, before: Any, after: Any, kind: ClusterKind) -> KeyChange:
 
 
 def rule_of(key: str) -> str:
-    """The key of infra.config.changes with the effect of a change of `key`."""
+    """The key in infra.config.changes whose rule counts for `key`."""
     if _JOBS.fullmatch(key):
         return "jobs"
     plain = _PLACE.sub("", _JOBS.sub("job", key))
     if plain.startswith(f"{POD}."):
         return POD
-    # Further resources have the rule of those with a field.
+    # Other resources have the rule of cpu.
     return plain if plain in OUTCOMES or not plain.startswith("job.resources.") else "job.resources.cpu"
 
 
@@ -154,10 +154,10 @@ def _of_variable(value: Any) -> Any:
 
 
 def config_diff(file: Path, applied: Mapping[str, Any]) -> list[str]:
-    """A line for each key that the stack file gives another value than `applied`; defaults are values, too.
+    """A line for each key whose value in the stack file differs from `applied`; defaults are values, too.
 
     Pulumi's history has only the stack file's own keys. The base's values at that time are unknown, so its present
-    values are used: a changed base causes no line.
+    values are used: a change of the base itself gives no line.
 
     Raises ConfigError if one of the two configurations is invalid.
 

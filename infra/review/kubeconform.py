@@ -45,7 +45,7 @@ def mismatches(files: Mapping[str, str]) -> list[str]:
     where = process.variables().get("PATH")
     if not document.is_file() or shutil.which("kubeconform", path=where) is None:
         raise NotCheckedError(
-            "kubeconform and the API server's schemas are missing; `make review` installs them if Go is installed"
+            "kubeconform or the API server's schemas are missing; `make review` installs both if Go is installed"
         )
     found = [each for content in files.values() for each in objects_in(content)]
     wanted = {schema_file_of(each) for each in found}
@@ -107,7 +107,10 @@ def schemas_of_server(
 
 
 def schemas_of_crd(crd: Schema) -> dict[str, Schema]:
-    """File's name -> schema, for each version of a CustomResourceDefinition. The API server adds the `metadata`."""
+    """File's name -> schema, for each version of a CustomResourceDefinition.
+
+    A CRD does not describe the fields of `metadata`: the API server adds their schema.
+    """
     spec = crd["spec"]
     return {
         _schema_file(spec["names"]["kind"], spec["group"], version["name"]): closed(
@@ -124,7 +127,7 @@ def schema_file_of(manifest: Manifest) -> str:
 
 
 def closed(schema: Schema) -> Schema:
-    """`schema` with all its parts, without further keys; optional keys may be null."""
+    """`schema` in which all parts refuse unknown keys, and take null."""
     if schema.get("format") == "int-or-string" or schema.get("x-kubernetes-int-or-string"):
         return ANY_NUMBER_OR_TEXT
     found = dict(schema)
@@ -149,7 +152,7 @@ def _with_definitions(name: str, definitions: Mapping[str, Schema]) -> Schema:
 
 
 def _reached(name: str, definitions: Mapping[str, Schema]) -> set[str]:
-    """The definitions to which this one refers, directly or through others."""
+    """The definitions to which the definition `name` refers, directly or through others."""
     found: set[str] = set()
     left = [name]
     while left:
@@ -170,5 +173,5 @@ def _references(schema: Any) -> Iterator[str]:
 
 
 def _schema_file(kind: str, group: str, version: str) -> str:
-    """The schema's file name. For kubeconform, the group is the part of `apiVersion` before a slash, else all of it."""
+    """The schema's file name. For kubeconform, `v1`, an `apiVersion` without a slash, is group and version."""
     return f"{kind.lower()}_{group or version}_{version}.json"

@@ -15,7 +15,7 @@ import yaml
 from infra.objects.manifest import Manifest, title
 from infra.review.text import nodes
 
-# The keys that identify the entries of a list if all entries have it, as in a pod's lists.
+# Keys that name the entries of a list, as in a pod's lists: the first key that all entries have, with other values.
 NAMES = ("name", "mountPath", "key", "type", "port")
 Change = tuple[str, Any, Any]
 """A field's path, and its value before and after; None if it is missing."""
@@ -54,7 +54,7 @@ def _by_title(files: Mapping[str, str], same: Set[str]) -> dict[str, yaml.Node]:
 
 
 def _changed_fields(before: yaml.Node, after: yaml.Node) -> list[Change]:
-    """The fields in which two objects differ. A field that both repeat by an alias counts once."""
+    """The fields in which two objects differ. A field that both objects repeat by an alias is left out."""
     repeated = _repeated(before) & _repeated(after)
     changes = _differences(_plain(before), _plain(after), ())
     return [
@@ -125,7 +125,7 @@ def _of_mappings(
 
 
 def _of_lists(before: list[Any], after: list[Any], path: Path) -> Iterator[tuple[Path, Any, Any]]:
-    """The changed words of a command: an added option does not count as a change of the others."""
+    """The changed words of a list: an added word does not count as a change of the words behind it."""
     matcher = SequenceMatcher(None, list(map(str, before)), list(map(str, after)), autojunk=False)
     for tag, start, end, other_start, other_end in matcher.get_opcodes():
         if tag != "equal":

@@ -31,14 +31,14 @@ from infra.review.key_changes import KeyChange, key_changes
 from infra.review.object_changes import ObjectChange, object_changes
 from infra.review.text import objects_in
 
-# A pull request allows 65,536 characters. The diff has the rest.
+# A comment of a pull request has at most 65,536 characters. The diff has the rest.
 MOST_FIELDS = 40
 MOST_LETTERS = 200
 MOST_LISTED = 40
-NO_KEY = "No key of the stack file has changed: what the image is made of has, or this project's program."
-NOT_KNOWN = "Not known: this program cannot read what the stack was before."
+NO_KEY = "No key of the stack file has changed. The image's sources or this project's program have changed."
+NOT_KNOWN = "Not known: this program cannot read the stack's earlier files."
 MARK = "<!-- trainstack review: {stack} -->"
-"""The first line of the page about a whole request: ci/comment.py finds the comment of an earlier run by it."""
+"""The first line of the text about one stack."""
 
 
 @dataclass(frozen=True)
@@ -73,15 +73,15 @@ class Base:
         return from_file(self.file(name)) if self.file(name).exists() else None
 
     def sections(self, name: str) -> Sections | None:
-        """The same with its keys."""
+        """The sections of that stack; None if there was none, or this program refuses it."""
         return sections(self.file(name)) if self.stack(name) else None
 
     def rendering(self, name: str) -> dict[str, str]:
-        """Path -> contents of what was committed for the stack, and of upstream's definitions that it brought."""
+        """Path -> contents of the stack's committed rendering, and of the upstream definitions that it installed."""
         return self._objects(name)[0]
 
     def _objects(self, name: str) -> tuple[dict[str, str], list[str]]:
-        """The same, and a line for each file without a valid object, for example with the marks of a merge."""
+        """As `rendering`, and a line for each file without a valid object, for example with the marks of a merge."""
         stack, found, problems = self.stack(name), {}, []
         own = folder.on_disk(self.folder, name).items()
         rendered = {path: text for path, text in own if folder.has_objects(path)}
@@ -95,13 +95,13 @@ class Base:
         return found, problems
 
     def file(self, name: str) -> Path:
-        """Its stack file, which may be missing."""
+        """The stack file of stack `name` in this revision; the file may be missing."""
         return self.folder / f"Pulumi.{name}.yaml"
 
 
 @functools.cache
 def _problem(text: str) -> str:
-    """Why `text` has no objects; empty if it has. Each text is read once: upstream's definitions are long."""
+    """Why `text` has no objects; empty if it has objects. The cache is for upstream's definitions, which are long."""
     try:
         for each in objects_in(text):
             title(each)
@@ -141,7 +141,7 @@ class Page:
 
     @property
     def text(self) -> str:
-        """All of it: where a site cuts it, the details go first."""
+        """The whole page. The details are last, because a site may cut off the end."""
         return "\n".join([*self.head, *self.details])
 
 
@@ -156,7 +156,7 @@ def page(stack: Stack, file: Path, contents: Mapping[str, str], base: Base) -> P
     definitions = folder.definitions(stack)
     rendered = {name: text for name, text in contents.items() if folder.has_objects(name)} | definitions
     committed, refusal = base.rendering(stack.name), base.refusal(stack.name)
-    # Which of the definitions a base had, its stack file says.
+    # Only the base's stack file says which definitions the base had.
     compared = {name: text for name, text in rendered.items() if not (refusal and name in definitions)}
     objects = object_changes(committed, compared)
     before, was = base.sections(stack.name), base.stack(stack.name)
@@ -190,23 +190,24 @@ def _cluster(stack: Stack, before: Stack | None) -> list[str]:
     if old in ("", now):
         return [f"Cluster: {now}.", ""]
     moved = (
-        "Where that is another cluster, all files on the old one stay there, and so does what others apply"
+        "If that is another cluster, the old cluster keeps all files, and all objects that others applied from the "
+        "rendering."
     )
-    return [f"Cluster: {now}; before: {old}. {moved} from the rendering.", ""]
+    return [f"Cluster: {now}; before: {old}. {moved}", ""]
 
 
 def _place(stack: Stack) -> str:
     kind, named = stack.cluster.kind, stack.cluster.named(stack.name)
     told = [f"{key} {code(value)}" for key, value in named.items()]
     if not (kind.is_ours or named.keys() - {"kubeconfig"}):
-        told.append("not named: whatever the current context is")
+        told.append("not named: the cluster of the current context")
     return ", ".join([kind.value, *told])
 
 
 def _refusal(problem: str) -> list[str]:
     if not problem:
         return []
-    told = "What this is compared with is refused by this commit's program:"
+    told = "This commit's program refuses the revision that this page compares with:"
     return [told, "", *fenced(problem), ""]
 
 
@@ -226,7 +227,7 @@ def _keys(changes: Sequence[KeyChange]) -> list[str]:
         )
         for each in changes
     ]
-    return ["### Keys", "", *_table(("key", "before", "after", "changing it, at most"), rows)]
+    return ["### Keys", "", *_table(("key", "before", "after", "effect"), rows)]
 
 
 def _objects(changes: Sequence[ObjectChange], is_known: bool) -> list[str]:
@@ -240,7 +241,7 @@ def _objects(changes: Sequence[ObjectChange], is_known: bool) -> list[str]:
 
 
 def _values(file: Path, when: str) -> list[str]:
-    """Of a stack file that extends a base: each of its values, and the file and line that it comes from."""
+    """Each value of a stack file that extends a base, with the file and line of the value; else nothing."""
     places = source(file, f"stacks/{file.name}")
     if not isinstance(places, Extending):
         return []
@@ -253,7 +254,7 @@ def _values(file: Path, when: str) -> list[str]:
         for path, value in leaves(read(file))
     ]
     return folded(
-        f"Each value of stacks/{file.name} {when}, and where it stands",
+        f"Each value of stacks/{file.name} {when}, with its file and line",
         _table(("key", "value", "from"), rows),
     )
 
@@ -261,13 +262,13 @@ def _values(file: Path, when: str) -> list[str]:
 def _counted(changes: Sequence[ObjectChange]) -> str:
     new = sum(each.before is None for each in changes)
     gone = sum(each.after is None for each in changes)
-    counts = {"change": len(changes) - new - gone, "are new": new, "go": gone}
+    counts = {"changed": len(changes) - new - gone, "new": new, "removed": gone}
     return ", ".join(f"{count} {word}" for word, count in counts.items() if count)
 
 
 def _object(change: ObjectChange) -> list[str]:
     if not change.fields:
-        return [f"{code(change.title)} {'is new' if change.before is None else 'goes'}.", ""]
+        return [f"{code(change.title)} {'is new' if change.before is None else 'is removed'}.", ""]
     rows = [(code(path), _value(old), _value(new)) for path, old, new in change.fields[:MOST_FIELDS]]
     left = len(change.fields) - MOST_FIELDS
     return [
@@ -287,7 +288,7 @@ def _versions(moved: Sequence[VersionChange], stack: Stack, file: Path) -> list[
         for each in moved
     ]
     beside = ", ".join(map(code, consequences.stacks_beside(stack, file))) or "none"
-    told = f"Other stacks of this repository on its cluster: {beside}. Others' jobs there get it, too."
+    told = f"Other stacks of this repository on the same cluster: {beside}. All jobs there use the new version, too."
     return ["### Versions", "", *lines, "", told, ""]
 
 
@@ -312,16 +313,16 @@ def _consequences(
 
 
 def _listed(lines: list[str], is_known: bool) -> list[str]:
-    """`lines`, of which there may be more where the base is not known."""
+    """`lines`; if the base is not known, with the remark that there may be more."""
     if left := len(lines) - MOST_LISTED if len(lines) > MOST_LISTED else 0:
-        lines = [*lines[:MOST_LISTED], f"- and {left} more, which the objects below name"]
+        lines = [*lines[:MOST_LISTED], f"- and {left} more: see the objects below"]
     if is_known:
         return lines or ["Nothing."]
     return [*lines, *([""] if lines else []), NOT_KNOWN]
 
 
 def _costs(stack: Stack, before: Stack | None, objects: Sequence[ObjectChange]) -> Iterator[str]:
-    """The cost of the jobs with another run, which train from the beginning."""
+    """The cost of the jobs with a new run, which train from the beginning."""
     known = {run_of(each.before) for each in objects if each.before and each.before["kind"] in NAMES}
     after = [each.after for each in objects if each.after and each.after["kind"] in NAMES]
     runs = {each["metadata"]["name"]: code(run_of(each)) for each in after if run_of(each) not in known}
@@ -348,11 +349,11 @@ def _costs(stack: Stack, before: Stack | None, objects: Sequence[ObjectChange]) 
             ("new run", "pods", "GPUs of each", "deadline", "GPU hours, at most", "pod hours, at most"), rows
         )
     else:
-        yield from ("No training starts from its beginning: no job has another run to train.", "")
+        yield from ("No training starts from the beginning: no job has a new run to train.", "")
 
 
 def _runs_on_digits(stack: Stack, before: Stack | None) -> dict[str, str]:
-    """Job's name -> its other run where no MNIST is: `dataset: auto` is the digits there, and is rendered as MNIST."""
+    """Job's name -> its new run on a machine without MNIST: there, `dataset: auto` is digits; a review shows MNIST."""
     old = {job.name: job for job in before.jobs} if before else {}
     found = {}
     for job in stack.jobs:
@@ -373,14 +374,14 @@ def _run_on_digits(stack: Stack, job: JobConfig) -> str:
 
 
 def _rest(rows: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    """One row for many: how many they are, and the sums of what can be added."""
+    """One row for many rows: their number, and the sums of the columns that can be added."""
     sums = {place: sum(float(row[place]) for row in rows) for place in (1, 4, 5)}
     return (f"{len(rows)} more", *(f"{sums[place]:.4g}" if place in sums else "-" for place in range(1, 6)))
 
 
 def _checks(rendered: Mapping[str, str]) -> tuple[list[str], bool]:
     count = sum(len(objects_in(text)) for text in rendered.values())
-    lines = ["### Checks", "", f"- {len(RULES)} policies are kept by {count} objects."]
+    lines = ["### Checks", "", f"- {count} objects keep {len(RULES)} policies."]
     try:
         wrong = kubeconform.mismatches(rendered)
     except kubeconform.NotCheckedError as error:
@@ -388,13 +389,13 @@ def _checks(rendered: Mapping[str, str]) -> tuple[list[str], bool]:
     if wrong:
         return [
             *lines,
-            "- Schemas are not kept:",
+            "- These objects break their schemas:",
             *(f"  - {code(each)}" for each in wrong[:MOST_LISTED]),
             "",
         ], False
     return [
         *lines,
-        "- All have the shape that the schemas of the API server and of the operator's CRD ask for.",
+        "- All objects fit the schemas of the API server and of the operators' CRDs.",
         "",
     ], True
 
@@ -409,7 +410,7 @@ def _cell(text: str) -> str:
 
 
 def code(text: str) -> str:
-    """`text` as code in a line: nothing in it is Markdown, and no @name in it calls anybody."""
+    """`text` as code in a line: a site reads no Markdown in it, and notifies no @name."""
     plain = " ".join(text.split())
     fence = "`" * (1 + max(map(len, re.findall("`+", plain)), default=0))
     room = " " if plain.startswith("`") or plain.endswith("`") else ""
@@ -423,7 +424,7 @@ def fenced(text: str, language: str = "text") -> list[str]:
 
 
 def folded(summary: str, lines: Sequence[str]) -> list[str]:
-    """`lines` below a line that opens them."""
+    """`lines` in a folded block; a click on `summary` opens it."""
     return ["<details>", f"<summary>{html.escape(summary)}</summary>", "", *lines, "", "</details>", ""]
 
 

@@ -1,7 +1,7 @@
 """One page about a pull request, with each stack that it changes.
 
 Every stack is rendered after every change: a list of the inputs of a rendering could be incomplete. A stack is shown if
-its file, its rendering or upstream's definitions differ from the base, and if something is wrong.
+its file, its rendering or upstream's definitions differ from the base, or if something is wrong.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NAME = re.compile(r"[A-Za-z0-9_.-]+")
 FILE = re.compile(r"Pulumi\.(.+)\.yaml")
 MOST_LINES = 200
 UNCHANGED = "No stack has changed."
-OTHERS = "Every other stack applies what it applied before."
+OTHERS = "All other stacks apply the same objects as before."
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,9 @@ def names(stacks: Path) -> set[str]:
 
 
 def strangers(stacks: Path, known: set[str]) -> list[str]:
-    """Files below `stacks` that belong to no stack of `known`, and so are shown by no rendering; links count.
+    """Files below `stacks` that belong to no stack of `known`, so that no review shows them; links count.
 
-    A base belongs to each stack that extends it. Where a stack is refused, it may be that of any file.
+    A base belongs to each stack that extends it. If a stack is refused, any file could be its base.
     """
     files = [file for name in known if (file := stacks / f"Pulumi.{name}.yaml").exists()]
     try:
@@ -100,13 +100,13 @@ def _gone(stacks: Path, name: str) -> Part:
     lines = [
         f"## Stack `{name}`",
         "",
-        f"Its file goes. `make down STACK={name}` before the merge takes it down.",
+        f"This request removes its stack file. To take the stack down, run `make down STACK={name}` before the merge.",
         "",
     ]
     stays = (stacks / folder.RENDERED / name).exists()
     if stays:
         lines += [
-            "**Its rendering stays**, and who applies that folder goes on doing so. "
+            "**Its rendering stays**, and an engine that applies this folder continues. "
             f"Run `git rm -r stacks/{folder.RENDERED}/{name}`, and commit.",
             "",
         ]
@@ -114,7 +114,7 @@ def _gone(stacks: Path, name: str) -> Part:
 
 
 def _told_stale(name: str) -> tuple[str, ...]:
-    told = f"Run `make review STACK={name}`, and commit what it writes."
+    told = f"Run `make review STACK={name}`, and commit the changed files."
     return (f"**The committed rendering is stale.** {told} The difference is below.", "")
 
 
@@ -124,11 +124,11 @@ def _stale(difference: str) -> list[str]:
     lines = difference.splitlines()
     left = [f"and {len(lines) - MOST_LINES} more lines"] if len(lines) > MOST_LINES else []
     shown = page.fenced("\n".join([*lines[:MOST_LINES], *left]), "diff")
-    return page.folded("What is committed, and what the stack renders to", shown)
+    return page.folded("The committed rendering, compared with a new one", shown)
 
 
 def text(stacks: Path, base: page.Base, commit: str) -> tuple[str, bool]:
-    """The page, and whether nothing is wrong with any stack.
+    """The page, and whether no stack has a problem.
 
     Parameters:
         stacks: the folder of the stack files.
@@ -155,7 +155,7 @@ def text(stacks: Path, base: page.Base, commit: str) -> tuple[str, bool]:
 
 
 def write(target: Path, base: page.Base, commit: str, stacks: Path = folder.STACKS) -> int:
-    """Write the page to the file `target`, and name it; 1 where something is wrong. As `text`."""
+    """Write the page of `text` to the file `target`, and print its path. Returns 1 if a stack has a problem."""
     try:
         ensure_one_place(stacks.parent)
     except ConfigError as error:

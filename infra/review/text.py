@@ -22,7 +22,7 @@ OF_RUNS = (*NAMES, RUNTIME)
 """Kinds with the label of their run."""
 # Lists with one line for each entry: a reviewer sees which option has changed.
 ONE_A_LINE = ("command", "args")
-# A CRD has 8,000 lines: libyaml reads it ten times as fast, where PyYAML was built with it.
+# A CRD has 8,000 lines: libyaml reads it ten times as fast, if PyYAML was built with libyaml.
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -39,7 +39,7 @@ def text(objects: Sequence[Manifest], image: str) -> str:
 
 
 def document(value: Mapping[str, Any]) -> str:
-    """One object outside a List."""
+    """One object as YAML, outside a List."""
     return _dumped(_Dumper, value, {})
 
 
@@ -50,14 +50,17 @@ def objects_in(content: str) -> list[Manifest]:
 
 
 def nodes(content: str) -> list[yaml.Node]:
-    """The objects of a file as YAML has them, which tells an alias from what it stands for."""
+    """The objects of a file as YAML nodes.
+
+    An alias gives the same node as the part that it repeats, so a caller can find repeated parts.
+    """
     top: Any = yaml.compose(content, LOADER)
     fields = {key.value: value for key, value in top.value}
     return list(fields["items"].value if fields["kind"].value == LIST else [top])
 
 
 def _anchor(word: str, number: int) -> str:
-    """Some of YAML's readers take an anchor's name once in a document."""
+    """`word`, with a number from 2: some readers of YAML take an anchor's name only once in a document."""
     return f"{word}-{number}" if number > 1 else word
 
 
@@ -73,7 +76,7 @@ def _with_one_pod(job: Manifest) -> Manifest:
 
 
 class _Dumper(yaml.SafeDumper):
-    """`anchors`: text -> its anchor. A pod has one, too, and nothing else."""
+    """`anchors`: text -> its anchor. Only these texts and pods get anchors."""
 
     def __init__(self, stream: io.StringIO, anchors: Mapping[str, str]) -> None:
         super().__init__(stream, sort_keys=True, width=WIDTH, allow_unicode=True, default_flow_style=False)
@@ -90,7 +93,7 @@ class _Dumper(yaml.SafeDumper):
 
 
 class _ListDumper(_Dumper):
-    """A list of words is on one line, as in `verbs: [get, list]`."""
+    """Writes a list of words on one line, as in `verbs: [get, list]`."""
 
     def represent_mapping(self, tag: str, mapping: Any, flow_style: bool | None = None) -> yaml.MappingNode:
         node = super().represent_mapping(tag, mapping, flow_style)
@@ -114,7 +117,7 @@ def _dumped(dumper: type[_Dumper], value: Any, anchors: Mapping[str, str]) -> st
 
 
 def _represent_text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
-    """The same node for the same text where it has an anchor."""
+    """A text with an anchor always gives the same node, so that repetitions become aliases."""
     if text in dumper.written:
         return dumper.written[text]
     node = dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)

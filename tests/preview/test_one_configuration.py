@@ -81,7 +81,7 @@ def test_each_spelling_is_read_as_pulumi_reads_it(project: Project) -> None:
 @pytest.mark.parametrize("spelling", REFUSED)
 def test_each_other_spelling_is_refused(project: Project, spelling: str) -> None:
     project.stack_file.write_text(f"config:\n  trainstack:job:\n    k: {spelling}\n")
-    with pytest.raises(ConfigError, match="as Pulumi reads it"):
+    with pytest.raises(ConfigError, match="Pulumi would read it differently"):
         read(project.stack_file)
 
 

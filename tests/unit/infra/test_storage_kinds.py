@@ -60,7 +60,7 @@ def test_a_key_of_another_kind_is_refused_with_the_way_out(name: str, kind: Stor
         of_kind(kind, **{key: value})
     text = str(refused.value)
     assert f"trainstack:storage.{key} = {value!r}" in text
-    assert f"allowed: {key} only where kind is {next(iter(ONLY_FOR[name]))}" in text
+    assert f"allowed: `{key}` only with `kind: {next(iter(ONLY_FOR[name]))}`" in text
     assert f"fix: remove {key}, or set `kind: " in text
 
 
@@ -74,7 +74,7 @@ def test_a_key_that_a_kind_needs_is_asked_for(kind: StorageKind, name: str) -> N
         stack(storage={"kind": kind, **given})
     text = str(refused.value)
     assert f"trainstack:storage.{key} = (absent)" in text
-    assert f"allowed: {key} where kind is {kind}" in text
+    assert f"allowed: a value, which `kind: {kind}` requires" in text
     assert f"fix: add `{key}: …`" in text
 
 
@@ -163,7 +163,7 @@ def test_only_a_folder_on_the_nodes_needs_one_of_them_named(kind: StorageKind) -
             ensure_one_folder(of_kind(kind), nodes)
         return
     ensure_one_folder(of_kind(kind), nodes)
-    with pytest.raises(ConfigError, match=r"(?s)storage\.shared.*kind is hostPath, or data of a job"):
+    with pytest.raises(ConfigError, match=r"(?s)storage\.shared.*kind is hostPath, or if a folder in job"):
         of_kind(kind, shared=True)
     with pytest.raises(ConfigError, match=r"storage\.node"):
         ensure_one_folder(with_data(kind), nodes)

@@ -132,7 +132,7 @@ def test_tells_the_claim_and_whether_it_waits_for_a_pod(
         ("config:\n  trainstack:cluster: {kind: knid}\n", "trainstack:cluster.kind = 'knid'"),
         ("config:\n  trainstack:cluster: {kind: existing, name: mine}\n", "trainstack:cluster.name = 'mine'"),
         ("config:\n  trainstack:cluster: kind\n", "trainstack:cluster = 'kind'"),
-        ("config:\n  trainstack:cluster: {kind: existing\n", "not YAML"),
+        ("config:\n  trainstack:cluster: {kind: existing\n", "not valid YAML"),
         ("- config\n", "not a stack file"),
         ("config: [trainstack:cluster]\n", "not a stack file"),
     ],

@@ -79,7 +79,7 @@ def test_only_kind_knows_this_machine(folder: str) -> None:
     for kind in (ClusterKind.EXISTING, ClusterKind.MICROK8S):
         told = refused({"path": "/data", "folder": folder}, kind=kind)
         assert f"trainstack:job.data[0].folder = '{folder}'" in told
-        assert "fix: write where the nodes have it" in told
+        assert "fix: write the folder's path on the nodes" in told
 
 
 @pytest.mark.parametrize("kind", ClusterKind)
@@ -199,7 +199,7 @@ def test_each_of_several_jobs_gets_its_lines() -> None:
     with pytest.raises(ConfigError) as found:
         stack(**CLUSTERS["existing"], storage={"dataPath": "/srv/a"}, jobs=jobs)
     told = str(found.value)
-    assert "take storage.dataPath and jobs[1].datasetsPath out" in told
+    assert "remove storage.dataPath and jobs[1].datasetsPath" in told
     assert "below jobs[0] `data: [{path: /data, folder: /srv/a}]`" in told
     assert "below jobs[1] `data: [{path: /sets, folder: /srv/a}]`" in told
 

@@ -143,7 +143,7 @@ REFUSED = {
     "an environment": ("environment: [x]\nconfig: {}\n", "base.yaml: environment"),
     "another program's key": ("config: {kubernetes:context: x}\n", "base.yaml: config.kubernetes:context"),
     "a key without its project": ("config: {job: {name: a}}\n", "base.yaml: config.job"),
-    "a duplicate": ("config:\n  trainstack:job: {}\n  trainstack:job: {}\n", "base.yaml: not YAML"),
+    "a duplicate": ("config:\n  trainstack:job: {}\n  trainstack:job: {}\n", "base.yaml: not valid YAML"),
     "no mapping": ("7\n", "base.yaml: not a stack file"),
 }
 
@@ -167,7 +167,7 @@ def test_only_the_name_of_a_file_beside_it_is_extended(tmp_path: Path, name: obj
         (tmp_path / each).write_text("config: {}\n")
     with pytest.raises(ConfigError, match="trainstack:extends = ") as refused:
         from_file(file)
-    assert "the name of a file beside it" in str(refused.value)
+    assert "the name of a file in the same folder" in str(refused.value)
     assert "fix: write for example `trainstack:extends: base`" in str(refused.value)
 
 
@@ -329,7 +329,7 @@ def test_a_list_of_jobs_in_the_base_is_refused_with_the_lines_to_write(stacks: P
     said = str(refused.value)
     key = {"rerun": "rerun: 1", "use": "runId: mnist-0a1b2c3d", "promote": "epochs: 7"}[command]
     where = "config.trainstack:jobs.1" + (".training" if command == "promote" else "")
-    assert "its jobs stand in stacks/base.yaml" in said
+    assert "its jobs are in stacks/base.yaml" in said
     assert f"write in stacks/base.yaml below {where}: {key}" in said
     assert (file.read_bytes(), (stacks / "base.yaml").read_bytes()) == before
     file = write(stacks, {**IMAGE, "jobs": []}, {"jobs": jobs})

@@ -71,7 +71,7 @@ def test_nothing_is_mounted_in_data_which_are_read_only(models: str) -> None:
 )
 def test_data_lie_beside_each_other(first: str, second: str) -> None:
     data = [{"path": first, "claim": "one"}, {"path": second, "claim": "two"}]
-    with pytest.raises(ConfigError, match=r"(?s)job\.data\[[01]\]\.path = '/data.*is mounted there"):
+    with pytest.raises(ConfigError, match=r"(?s)job\.data\[[01]\]\.path = '/data.*no other volume"):
         stack(job={**JOB, "data": data})
 
 

@@ -48,7 +48,7 @@ BAD: dict[str, tuple[Any, list[Any]]] = {
     **{
         f"an entry of {name} without its key": (
             yaml.safe_load(patch.format(name=name, key=key)),
-            [f"{place}{name}[0].{key}", "(absent)", f"the {key} by which entries are merged"],
+            [f"{place}{name}[0].{key}", "(absent)", f"a value: entries are merged by {key}"],
         )
         for model, place, patch in (
             ("V1Container", "spec.containers[0].", "spec: {{containers: [{{name: x, {name}: [{{}}]}}]}}"),

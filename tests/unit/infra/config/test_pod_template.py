@@ -65,7 +65,7 @@ def pods(job: Manifest) -> list[dict[str, Any]]:
 def test_a_key_that_has_moved_is_refused_with_the_lines_to_write_and_leaves_the_run(key: str) -> None:
     said = refused(**{key: GIVEN[key]})
     assert f"trainstack:job.{key} = " in said
-    assert f"take {key} out" in said
+    assert f"remove {key}, and write" in said
     (before,), (after,) = stack(job=JOB).jobs, stack(job={**JOB, **lines(said)}).jobs
     assert run_id(after, job_context()) == run_id(before, job_context())
 
@@ -172,7 +172,7 @@ def test_what_another_key_says_is_refused(path: str, key: str, value: str | None
     others |= {"command": ["x"], "args": ["x"]}
     said = refused(pod=patch(path, value and others.get(path.rpartition(".")[2], value)))
     assert f"job.pod.{path} = " in said
-    assert f"{key} says it" in said
+    assert f"{key} sets this one" in said
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_what_another_key_says_is_refused(path: str, key: str, value: str | None
     ids=["the spec", "all containers", "the container", "another volume", "all volumes"],
 )
 def test_nothing_of_ours_can_be_patched_away(pod: dict[str, Any]) -> None:
-    assert "take it out of pod" in refused(pod=pod)
+    assert "remove it from pod" in refused(pod=pod)
 
 
 ENV = {"name": "NCCL_DEBUG", "value": "INFO"}

@@ -23,11 +23,15 @@ def test_the_page_is_fresh() -> None:
 
 
 @pytest.mark.parametrize("key", KEYS)
-def test_says_in_one_sentence_what_it_is_for(key: str) -> None:
+def test_says_in_at_most_three_sentences_what_it_is_for(key: str) -> None:
     about = KEYS[key].description or ""
     assert about[:1].isupper()
     assert about.endswith(".")
-    assert about.count(". ") == 0
+    assert about.count(". ") <= 2
+
+
+def test_brackets_are_shown_in_code_and_in_text() -> None:
+    assert reference._escaped("`<a|b>` and <c>") == "`<a\\|b>` and &lt;c&gt;"
 
 
 @pytest.mark.parametrize("key", [key for key, field in KEYS.items() if field.examples])

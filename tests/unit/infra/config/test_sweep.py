@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from infra import agreed, program, registration
 from infra.config import ConfigError, Stack, encrypted, from_raw
 from infra.config.job import JobConfig
-from infra.config.sweep_space import KEYS, LEFT_OUT, Choice, Range
+from infra.config.sweep_space import KEYS, LEFT_OUT, Choice, Range, two_examples
 from infra.config.sweep_trials import Trial, job, read
 from infra.config.training import TrainingConfig
 from infra.job.manifest import manifest, run_of
@@ -66,6 +67,17 @@ def test_every_key_of_training_but_those_of_the_data_may_be_searched(key: str) -
     made = trial(stack, 0, **{alias: high})
     (name,) = [name for name, field in TrainingConfig.model_fields.items() if field.alias == alias]
     assert getattr(made.training, name) == high
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_the_values_that_an_error_suggests_can_be_searched(key: str) -> None:
+    assert of({key: yaml.safe_load(two_examples(key))}).sweep
+
+
+@pytest.mark.parametrize(("high", "fix"), [(0.1, "exchange min and max"), (0.3, "raise max")])
+def test_the_fix_of_a_range_without_numbers_helps(high: float, fix: str) -> None:
+    with pytest.raises(ConfigError, match=f"fix: {fix}"):
+        of({"training.lr": {"min": 0.3, "max": high}})
 
 
 def test_no_key_of_training_is_forgotten() -> None:
@@ -147,7 +159,7 @@ def test_the_program_adds_the_trials_that_are_under_way(
 # What the stack file has become while its search is under way, and what is said of it. A search whose trials could not
 # be compared with those before is another one; tests/unit/infra/sweep/test_search.py has every kind.
 SWEEP = {"options": LR}
-GONE, OTHER = "whose trials are mnist-sweep-0", "change sweep.name"
+GONE, OTHER = "whose trials have the names mnist-sweep-0", "change sweep.name"
 EDITS: dict[str, tuple[dict[str, Any], str]] = {
     "no sweep": ({"job": JOB}, GONE),
     "jobs in place of it": ({"jobs": [JOB, {**JOB, "name": "other"}]}, GONE),

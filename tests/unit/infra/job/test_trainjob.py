@@ -117,7 +117,7 @@ def test_the_committed_page_is_the_generated_one() -> None:
 def test_a_key_changes_what_the_page_says(api: OperatorApi, key: str) -> None:
     entry = ENTRIES[key]
     if api is OperatorApi.V2 and is_refused(key, entry):
-        with pytest.raises(ConfigError, match=r"(?s)trainstack:job\..*operator.api is v2.*fix: "):
+        with pytest.raises(ConfigError, match=r"(?s)trainstack:job\..*operator.api: v2.*fix: "):
             rendered(api, key, **entry.applied(f"job.{key}"))
         return
     before = rendered(api, key, **entry.given)
@@ -139,7 +139,7 @@ def test_a_name_is_as_long_as_jobset_lets_the_pods_names_be(workers: int | None,
     (taken,) = stack(operator={"api": "v2"}, job=job).jobs
     last = f"{taken.name}-node-0-{taken.replicas.total - 1}-abcde"
     assert len(last) == 63, "a DNS label"
-    with pytest.raises(ConfigError, match=r"(?s)trainstack:job\.name.*operator\.api is v2.*fix: "):
+    with pytest.raises(ConfigError, match=r"(?s)trainstack:job\.name.*operator\.api: v2.*fix: "):
         stack(operator={"api": "v2"}, job={**job, "name": "x" * (longest + 1)})
     assert stack(job={**job, "name": "x" * 50}), "v1 takes more"
 

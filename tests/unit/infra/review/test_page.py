@@ -36,7 +36,7 @@ NOT_CHECKED = "Schemas were not checked"
 KINDS = ("Namespace", "PersistentVolume", "PersistentVolumeClaim", "Job", "Secret", "PyTorchJob")
 ON_KIND: dict[str, Any] = {"cluster": {}, "operator": {}, "image": {}, "job": {"name": "mnist"}}
 ENTRIES = {**entries.OBJECTS, **entries.ON_KIND}
-NO_TRAINING = "No training starts from its beginning: no job has another run to train."
+NO_TRAINING = "No training starts from the beginning: no job has a new run to train."
 ELASTIC = {"minReplicas": 1, "maxReplicas": 7}
 REGISTERED = operators.manifests
 SECRET = {"secure": "v1:first:cipher"}
@@ -119,7 +119,7 @@ def test_what_a_change_does_comes_before_what_changes(repository: Repository) ->
     text = repository.shown(**{"job.training.epochs": 2})
     headings = re.findall(r"^### (.*)$", text, re.MULTILINE)
     assert headings == ["Replaced", "Lost", "Cost", "Checks", "Keys", "Objects"]
-    assert part(text, "Objects")[:2] == ["<details>", "<summary>1 change</summary>"]
+    assert part(text, "Objects")[:2] == ["<details>", "<summary>1 changed</summary>"]
     assert text.count("<details>") == text.count("</details>") == 1
 
 
@@ -131,7 +131,7 @@ def test_of_many_jobs_the_head_stays_short(repository: Repository, monkeypatch: 
     assert part(text, "Replaced") == [
         "- `PyTorchJob/kubeflow/mnist-seed-1`",
         "- `PyTorchJob/kubeflow/mnist-seed-2`",
-        "- and 3 more, which the objects below name",
+        "- and 3 more: see the objects below",
     ]
     *_, last = part(text, "Cost")
     gpu_hours, pod_hours = last.strip("| ").split(" | ")[4:]
@@ -188,8 +188,8 @@ def test_another_version_of_the_operator_says_who_gets_it(
     first, beside = part(text, "Versions")
     version = vendored.version("training-operator").removeprefix("v")
     assert first == f"- `training-operator` goes {told} {version}."
-    others = "Other stacks of this repository on its cluster: `beside`."
-    assert beside == f"{others} Others' jobs there get it, too."
+    others = "Other stacks of this repository on the same cluster: `beside`."
+    assert beside == f"{others} All jobs there use the new version, too."
     assert any("the API server drops them" in line for line in part(text, "Lost")) is lost
     assert "Nothing that the stack applies has changed." not in text
 
@@ -259,7 +259,7 @@ def test_of_several_jobs_only_the_changed_one_is_replaced(repository: Repository
     assert [each for each in part(text, "Replaced") if "Job" in each] == ["- `PyTorchJob/kubeflow/second`"]
     text = repository.shown(job=None, jobs=[first])
     assert list(rows(text, "Keys")) == ["jobs[second]"]
-    assert "- The objects that go: `PyTorchJob/kubeflow/second`." in part(text, "Lost")
+    assert "- The removed objects: `PyTorchJob/kubeflow/second`." in part(text, "Lost")
 
 
 def test_a_matrix_is_one_row_for_each_of_its_keys(repository: Repository) -> None:
@@ -280,7 +280,7 @@ def test_a_job_that_becomes_a_template_goes(repository: Repository) -> None:
     text = repository.shown(**{"matrix.options": {"training.seed": [1, 2]}})
     jobs = [f"jobs[mnist{end}]" for end in ("", "-seed-1", "-seed-2")]
     assert list(rows(text, "Keys")) == [*jobs, "matrix.options"]
-    assert "- The objects that go: `PyTorchJob/kubeflow/mnist`." in part(text, "Lost")
+    assert "- The removed objects: `PyTorchJob/kubeflow/mnist`." in part(text, "Lost")
 
 
 def test_what_an_encrypted_value_is_stays_out_of_the_page(repository: Repository) -> None:
@@ -376,6 +376,14 @@ def test_a_replaced_cluster_names_what_is_lost_with_it(repository: Repository) -
     assert "REPLACE_CLUSTER=yes" in first
 
 
+def test_a_replaced_cluster_of_kind_may_have_the_files_of_a_claim_of_a_class(repository: Repository) -> None:
+    given = {**ON_KIND, "storage.kind": "class", "storage.storageClass": "standard"}
+    repository.before(**given)
+    text = repository.shown(**given, **{"cluster.workers": 2})
+    assert f"- The files of claim trainstack-{NAME}-models-standard, if" in "\n".join(part(text, "Lost"))
+    assert "No file: " not in text
+
+
 def test_a_cluster_of_others_is_left_not_replaced(repository: Repository) -> None:
     repository.before()
     text = repository.shown(**{"cluster.context": "other"})
@@ -386,15 +394,15 @@ def test_a_cluster_of_others_is_left_not_replaced(repository: Repository) -> Non
 ID = "3f8a1c52-7d4e-4b09-9c61-2f5e8d7a0b13"
 PROD = {"context": "prod", "server": "https://prod", "kubeconfig": "/etc/prod.yaml"}
 EXISTING_PLACES: dict[str, dict[str, Any]] = {
-    "existing, not named: whatever the current context is": {},
-    "existing, kubeconfig `/etc/prod.yaml`, not named: whatever the current context is": {
+    "existing, not named: the cluster of the current context": {},
+    "existing, kubeconfig `/etc/prod.yaml`, not named: the cluster of the current context": {
         "kubeconfig": "/etc/prod.yaml"
     },
     "existing, context `prod`": {"context": "prod"},
     "existing, kubeconfig `/etc/prod.yaml`, context `prod`, server `https://prod`": PROD,
     f"existing, server `https://prod`, id `{ID}`": {"server": "https://prod", "id": ID},
 }
-STAY = "all files on the old one stay there"
+STAY = "the old cluster keeps all files"
 
 
 def where(text: str) -> str:
@@ -437,7 +445,7 @@ REFUSED_BASES: dict[str, tuple[Any, str]] = {
     "a renamed Dockerfile": ({"image": {"dockerfile": "gone/Dockerfile"}}, "image.dockerfile"),
     "a rule between two sections": ({"jobs": [{"name": "mnist"}]}, "trainstack:job"),
     "no mapping": ("config: 7\n", "not a stack file"),
-    "no YAML": ("config: [\n", "not YAML"),
+    "no YAML": ("config: [\n", "not valid YAML"),
 }
 
 
@@ -493,10 +501,10 @@ def test_a_stack_that_takes_the_other_api_shows_both_operators_and_no_new_run(
     assert told[:2] == [other.value, api.value]
     assert "The run continues with the same id." in told[2]
     lines = part(text, "Objects")
-    for word, told_of in ((" is new.", api), (" goes.", other)):
+    for word, told_of in ((" is new.", api), (" is removed.", other)):
         assert {line.split("`")[1] for line in lines if line.endswith(word)} == shown_of(told_of)
     assert replaced(text) == {OF_API[other].kind, *([RUNTIME] if other is OperatorApi.V2 else [])}
-    (told_lost,) = [line for line in part(text, "Lost") if line.startswith("- The objects that go: ")]
+    (told_lost,) = [line for line in part(text, "Lost") if line.startswith("- The removed objects: ")]
     assert all(each in told_lost for each in shown_of(other))
     assert part(text, "Cost") == [NO_TRAINING]
 
@@ -518,7 +526,7 @@ def shown_of(api: OperatorApi) -> set[str]:
 
 def test_policies_are_counted_and_missing_schemas_said(repository: Repository) -> None:
     text = repository.shown()
-    assert f"- {len(RULES)} policies are kept by" in text
+    assert f" objects keep {len(RULES)} policies." in text
     assert NOT_CHECKED in text
     assert repository.passed
 

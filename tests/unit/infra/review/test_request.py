@@ -304,7 +304,7 @@ def test_a_base_file_of_the_revision_that_cannot_be_read_is_refused(
     file.unlink() if content is None else file.write_bytes(content.encode("latin-1"))
     shown, passed = extending.page()
     assert (passed, headings(shown)) == (True, ["Stack `dev`"])
-    assert "What this is compared with is refused by this commit's program:" in shown
+    assert "This commit's program refuses the revision that this page compares with:" in shown
     assert "stacks/base.yaml" in shown
     assert str(extending.base) not in shown
 
@@ -318,7 +318,7 @@ def test_a_base_that_cannot_be_read_is_a_refused_base(clone: Request, where: str
     file.write_bytes(content.encode("latin-1"))
     shown, passed = clone.page()
     assert (passed, headings(shown)) == (True, ["Stack `dev`"])
-    assert "What this is compared with is refused by this commit's program:" in shown
+    assert "This commit's program refuses the revision that this page compares with:" in shown
     assert file.name in shown
     assert str(clone.base) not in shown
 

@@ -216,7 +216,7 @@ def test_what_the_other_stack_does_not_take_is_taken_back(clone: Clone) -> None:
     clone.write("gpu", GPU.replace("    training:", "    args: [--lr, '1']\n    training:"))
     clone.commit()
     clone.trained(0.95)
-    assert "--lr in one place" in refusal(clone)
+    assert "--lr in only one place" in refusal(clone)
 
 
 VALUES: dict[str, Any] = {
