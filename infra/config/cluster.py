@@ -47,7 +47,7 @@ MOVES = (
 )
 NAMES = (
     "The key chooses no cluster: a value that does not match the cluster of the kubeconfig is refused. If kubeconfig "
-    "and key both name another cluster, the stack moves there, and the old cluster stays."
+    "and key are changed to the same new cluster, the stack moves there, and the old cluster stays."
 )
 
 

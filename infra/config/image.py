@@ -38,7 +38,7 @@ class ImageConfig(Section):
     target: Target = setting(about="Target of Dockerfile_training to build.", default=Target.CPU)
     preset: Preset | None = setting(
         about=(
-            "The published system whose defaults our trainer uses: network, optimizer and schedule (its "
+            "The published training system whose defaults our trainer uses: network, optimizer and schedule (its "
             "[recipe](trainer.md#what-it-trains)), data set and back end; default: pytorch-simple."
         ),
         default=None,

@@ -30,7 +30,7 @@ class Quota(Section):
     )
     gpu: Count | None = setting(
         about=(
-            "Maximum number of GPUs of all pods together, counted apart for each GPU resource that jobs use "
+            "Maximum number of GPUs of all pods together. Each GPU resource that jobs use has this maximum "
             "(`nvidia.com/gpu`, `amd.com/gpu`)."
         ),
         default=None,

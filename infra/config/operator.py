@@ -51,7 +51,7 @@ class OperatorConfig(Section):
     )
 
     install: Install = setting(
-        about="When the stack installs the operator: if the cluster has none, always, or never.",
+        about="When the stack installs the operator; auto: only if the cluster has none.",
         default=Install.AUTO,
         changing=Outcome.IN_PLACE,
     )

@@ -52,7 +52,7 @@ class Amounts(Section):
     )
     gpu: Count | None = setting(
         about=(
-            "Maximum number of GPUs of all admitted jobs together, counted apart for each GPU resource that jobs use "
+            "Maximum number of GPUs of all admitted jobs together. Each GPU resource that jobs use has this maximum "
             "(`nvidia.com/gpu`, `amd.com/gpu`)."
         ),
         default=None,
@@ -95,7 +95,7 @@ class Borrowed(Amounts):
         examples=["16Gi"],
     )
     gpu: Count | None = setting(
-        about="Maximum number of GPUs that jobs may borrow, counted apart for each GPU resource that jobs use.",
+        about="Maximum number of GPUs that jobs may borrow. Each GPU resource that jobs use has this maximum.",
         default=None,
         allowed="a whole number of at least 1",
         examples=[2],

@@ -76,8 +76,8 @@ config:
 - At most `maxParallel` jobs run at once: with 20, job 21 waits for the end of job 1, job 22 for the end of job 2. If a
   job fails, the jobs that wait for it do not start; the others continue, then `make up` fails. The next `make up`
   starts the failed job again. To continue without it, list its combination in `exclude`.
-- Pulumi waits for at most as many jobs at once as the environment variable `PULUMI_PARALLEL` says. If you do not set
-  it, `make` sets it to 128. To run more jobs at once, set it to a number above `maxParallel`. Kueue can limit the jobs
+- The environment variable `PULUMI_PARALLEL` limits how many jobs Pulumi waits for at once. If you do not set it,
+  `make` sets it to 128. For a `maxParallel` of 128 or more, set it to a number above `maxParallel`. Kueue can limit the jobs
   in the cluster instead of `maxParallel`: name a queue in `job.queue`.
 - Only `make up` obeys `maxParallel`: `kubectl apply` of the rendered manifests starts all jobs at once. So a stack with
   `maxParallel` has no kustomization for GitOps engines.
