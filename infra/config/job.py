@@ -69,7 +69,10 @@ class JobConfig(Section):
         paths=in_command("command"),
     )
     args: tuple[str, ...] = setting(
-        about="Arguments of the container. They come last: after `command`, if there is one, and the options of `training`.",
+        about=(
+            "Arguments of the container. They come last: after `command`, if there is one, and the options of "
+            "`training`."
+        ),
         default=(),
         allowed="a list of words",
         examples=['["--no-cuda"]'],

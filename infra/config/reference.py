@@ -77,8 +77,8 @@ config:
   job fails, the jobs that wait for it do not start; the others continue, then `make up` fails. The next `make up`
   starts the failed job again. To continue without it, list its combination in `exclude`.
 - The environment variable `PULUMI_PARALLEL` limits how many jobs Pulumi waits for at once. If you do not set it,
-  `make` sets it to 128. For a `maxParallel` of 128 or more, set it to a number above `maxParallel`. Kueue can limit the jobs
-  in the cluster instead of `maxParallel`: name a queue in `job.queue`.
+  `make` sets it to 128. For a `maxParallel` of 128 or more, set it to a number above `maxParallel`. Kueue can limit the
+  jobs in the cluster instead of `maxParallel`: name a queue in `job.queue`.
 - Only `make up` obeys `maxParallel`: `kubectl apply` of the rendered manifests starts all jobs at once. So a stack with
   `maxParallel` has no kustomization for GitOps engines.
 - `make runs` lists all runs with their accuracy. `make rerun` raises the template's `rerun`, so all jobs train again.

@@ -45,7 +45,10 @@ class KeepRuns(Section):
         examples=[10],
     )
     days: Natural | None = setting(
-        about="Maximum age of a finished run in days, counted back from the job's newest finished run; default: no limit.",
+        about=(
+            "Maximum age of a finished run in days, counted back from the job's newest finished run; default: no "
+            "limit."
+        ),
         default=None,
         allowed="a whole number of at least 0",
         examples=[30],
@@ -132,8 +135,8 @@ class StorageConfig(Section):
         default=AccessMode.READ_WRITE_MANY,
         changing=Outcome.VOLUME_REPLACED,
         note=(
-            "With `kind: class`, refused: the stack does not replace a claim that contains files. To change it, also name "
-            "another `claim`."
+            "With `kind: class`, refused: the stack does not replace a claim that contains files. To change it, also "
+            "name another `claim`."
         ),
     )
     reclaim_policy: ReclaimPolicy = setting(
