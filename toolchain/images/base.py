@@ -52,7 +52,7 @@ def published(argument: str) -> str:
     found = re.search(rf"^ARG {argument}=(\S+)", (ROOT / "Dockerfile_training").read_text(), re.MULTILINE)
     if not found:
         raise SetupError(
-            f"Dockerfile_training names no {argument}", f"restore the line `ARG {argument}=…` from Git"
+            f"Dockerfile_training names no {argument}", f"restore the line ARG {argument}=… from Git"
         )
     return found[1]
 
