@@ -1,4 +1,4 @@
-"""A protected stack is applied only as it was reviewed: from a clean tree, with fresh renderings."""
+"""A protected stack is applied only in its reviewed form: from a clean tree, with fresh renderings."""
 
 from __future__ import annotations
 

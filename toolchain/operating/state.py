@@ -63,7 +63,7 @@ def objects(deployment: Deployment) -> list[Resource]:
 
 
 def outputs(deployment: Deployment) -> dict[str, Any]:
-    """The stack's outputs, a second faster than `pulumi stack output`; secrets are masked as there."""
+    """The stack's outputs, a second faster than `pulumi stack output`. It masks secrets in the same way."""
     stack = of_type(deployment, STACK) or {}
     return {name: _masked(value) for name, value in (stack.get("outputs") or {}).items()}
 
