@@ -1,12 +1,13 @@
 # Every target is one line: the work is in toolchain/, which needs only Debian's own python3.
 STACK ?= dev
 DATA_DIR ?=
-# For one `make up`: ADOPT=<owner's id> takes over a stack without a state, REPLACE_CLUSTER=yes may replace the cluster.
+# For one `make up`: ADOPT=<owner id> takes over a stack without a state, REPLACE_CLUSTER=yes may replace the cluster.
 ADOPT ?=
 REPLACE_CLUSTER ?=
 # For `make up`: a file for the times of all steps, for a browser's trace viewer.
 TRACE ?=
-# For `make review`: the revision to compare with. Default: the commit where this branch leaves the main branch.
+# For `make review`: a branch or revision. The review compares with the commit where this branch leaves it.
+# Default: the main branch.
 BASE ?=
 PYTHON ?= python3
 ARGS ?=
@@ -19,7 +20,7 @@ B ?=
 PORT ?= 6006
 # For `make rerun`: one job of a stack that has several.
 JOB ?=
-# For `make promote`: two stacks, and the least accuracy of the first.
+# For `make promote`: two stacks, and the least accuracy that each run of the first stack must have.
 FROM ?=
 TO ?=
 MIN_ACCURACY ?=

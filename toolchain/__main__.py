@@ -23,7 +23,8 @@ from toolchain.steps import SetupError, kill_children, say
 # Variables that every target takes.
 COMMON = ("ARGS", "PYTHON")
 FIRST_GOAL = ALL[0].name
-# A user's makefile may call ours, and pass on its own variables. Only a name similar to one of ours is a mistake.
+# A user's makefile may call ours, and pass on its own variables. So an unknown name is a mistake only if it is similar
+# to one of ours.
 LIKENESS = 0.75
 
 
@@ -90,7 +91,7 @@ def dispatch(asked: argparse.Namespace) -> int:
 
 
 def read(arguments: list[str] | None) -> argparse.Namespace:
-    """Parse the command line. It ends the process for a wrong one."""
+    """Parse the command line. A wrong command line ends the process."""
     top = parser()
     asked, unknown = top.parse_known_args(arguments)
     if unknown:
@@ -103,7 +104,7 @@ def read(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def refusal(environment: Mapping[str, str]) -> str | None:
-    """Why a variable on make's command line is a mistake; None if there is none, or if make has not called.
+    """Why a variable on make's command line is a mistake; None if no variable is, or if make did not call.
 
     make itself ignores unknown names. With a misspelt STACK, `make down` would destroy the stack dev.
     """

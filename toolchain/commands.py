@@ -39,11 +39,11 @@ class Command:
     """One command.
 
     Parameters:
-        name: of the verb, and of make's target.
+        name: the verb of the command line, and make's target.
         does: a one-line description.
         example: arguments of an example, with the verb.
         run: gets the parsed arguments; returns the exit status, None for 0.
-        goals: (value of the first option, make's target), if the verb has several targets.
+        goals: pairs (value of the first option, make's target), if the verb has several targets.
         has_target: whether make has a target for it.
         failed: exit status after an error. It must differ from every status that says something about the stack.
     """
@@ -66,7 +66,7 @@ def _up(asked: Asked) -> None:
 
 
 def _show_environment(asked: Asked) -> None:
-    """Print the known variables; it never does work that takes time."""
+    """Print the variables that are already known. This never does work that takes time."""
     stack_files.check(asked.stack)
     found = environment.load()
     if found is None:
@@ -74,7 +74,10 @@ def _show_environment(asked: Asked) -> None:
     variables = environment.for_stack(found or {}, asked.stack)
     if found and (missing := environment.missing(variables, asked.stack)):
         command = f"run `make up STACK={asked.stack}`"
-        print(f"not set up for stack {asked.stack}: {', '.join(missing)}: {command}", file=sys.stderr)
+        print(
+            f"stack {asked.stack} is not set up: {', '.join(missing)} have no value: {command}",
+            file=sys.stderr,
+        )
     print(environment.exports(variables))
 
 
@@ -85,7 +88,7 @@ def _status(asked: Asked) -> int:
 
 
 def _audit() -> int:
-    """List what this clone and this machine trust, and write the bill of materials. Returns the exit status."""
+    """List the third-party software of this clone and this machine, and write it as a bill of materials. Returns 0."""
     with venv.program(variables := _variables()):
         from infra.audit import sbom
 
@@ -94,7 +97,7 @@ def _audit() -> int:
 
 
 def _lock_images() -> int:
-    """Add the registry's digest to each base image that is named by a tag alone. Returns the exit status."""
+    """Add the registry's digest to each base image that is named by a tag without a digest. Returns the exit status."""
     with venv.program(_variables()):
         from infra.audit import images
 
@@ -115,11 +118,15 @@ ALL: tuple[Command, ...] = (
         _up,
         (
             STACK,
-            Option("--data-dir", "folder with the four IDX files", "DATA_DIR"),
-            Option("--adopt", "take over the objects with this owner's id, after a lost state", "ADOPT"),
+            Option("--data-dir", "folder with the four IDX files of a data set", "DATA_DIR"),
+            Option(
+                "--adopt",
+                "if the stack's state is lost: take over the objects that have this owner id",
+                "ADOPT",
+            ),
             Option(
                 "--replace-cluster",
-                "yes: the stack's own cluster may be replaced",
+                "yes: this command may replace the stack's own cluster",
                 "REPLACE_CLUSTER",
                 choices=("", "no", "yes"),
             ),
@@ -143,7 +150,7 @@ ALL: tuple[Command, ...] = (
     ),
     Command(
         "watch",
-        "follow a stack's jobs, also after a plain `pulumi up`: 0 succeeded, 1 failed, 2 unknown",
+        "follow a stack's jobs, also after a plain `pulumi up`; exit status: 0 succeeded, 1 failed, 2 unknown",
         "watch --stack dev",
         lambda asked: program_calls.watch(asked.stack),
         (STACK,),
@@ -151,7 +158,7 @@ ALL: tuple[Command, ...] = (
     ),
     Command(
         "status",
-        "show the health of the stack: 0 healthy, 1 not, 2 unknown",
+        "show the health of the stack; exit status: 0 healthy, 1 not healthy, 2 unknown",
         "status --stack dev --json",
         _status,
         (
@@ -159,7 +166,7 @@ ALL: tuple[Command, ...] = (
             JSON,
             Option(
                 "--metrics",
-                "Prometheus' text format, to a file or to standard output",
+                "print the health in Prometheus' text format, or write it into FILE",
                 number="?",
                 bare=prometheus_text.STANDARD_OUTPUT,
                 metavar="FILE",
@@ -169,7 +176,7 @@ ALL: tuple[Command, ...] = (
     ),
     Command(
         "doctor",
-        "check whether this machine has what `up` needs: 0 yes, 1 no, 2 unknown",
+        "check whether this machine has what `up` needs; exit status: 0 yes, 1 no, 2 unknown",
         "doctor --stack dev",
         lambda asked: doctor.doctor(asked.stack, asked.json),
         (STACK, JSON),
@@ -177,7 +184,7 @@ ALL: tuple[Command, ...] = (
     ),
     Command(
         "env",
-        "print variables for a shell with plain pulumi, kubectl and kind",
+        "print variables for a shell in which you run pulumi, kubectl and kind yourself",
         "env --stack dev",
         _show_environment,
         (STACK,),
@@ -187,7 +194,14 @@ ALL: tuple[Command, ...] = (
         "write the manifests of the stack to stacks/, and a page for the pull request",
         "review --stack gpu --base main",
         lambda asked: review.review(asked.stack, asked.base),
-        (STACK, Option("--base", "revision to compare with; default: the main branch", "BASE")),
+        (
+            STACK,
+            Option(
+                "--base",
+                "a branch or revision, to compare with where this branch leaves it; default: the main branch",
+                "BASE",
+            ),
+        ),
     ),
     Command(
         "docs",
@@ -197,7 +211,7 @@ ALL: tuple[Command, ...] = (
     ),
     Command(
         "drift",
-        "check whether the cluster matches the stack file: 0 yes, 1 no, 2 unknown",
+        "check whether the cluster matches the stack file; exit status: 0 yes, 1 no, 2 unknown",
         "drift",
         lambda asked: drift.drift(asked.stack),
         (STACK,),
@@ -218,18 +232,22 @@ ALL: tuple[Command, ...] = (
         (
             Option("--source", "stack to copy the options from", "FROM", offer=Offer.STACKS),
             Option("--target", "stack to copy them to", "TO", offer=Offer.STACKS),
-            Option("--min-accuracy", "least accuracy of the source's run, 0 to 1", "MIN_ACCURACY"),
+            Option(
+                "--min-accuracy",
+                "the least accuracy that each run of the source must have, 0 to 1",
+                "MIN_ACCURACY",
+            ),
         ),
     ),
     Command(
         "audit",
-        "list the third-party software that is trusted, and write a bill of materials",
+        "list the third-party software that this clone and machine use, and write a bill of materials",
         "audit",
         lambda asked: _audit(),
     ),
     Command(
         "lock-images",
-        "add the digest to each base image that is named by a tag alone",
+        "add the digest to each base image that is named by a tag without a digest",
         "lock-images",
         lambda asked: _lock_images(),
     ),
@@ -238,7 +256,7 @@ ALL: tuple[Command, ...] = (
         "run a test suite",
         "test --suite unit -- -k status",
         lambda asked: suites.test(asked.suite, asked.pytest),
-        (Option("--suite", "which one", default="ci", choices=tuple(sorted(suites.SUITES))), PYTEST),
+        (Option("--suite", "name of the suite", default="ci", choices=tuple(sorted(suites.SUITES))), PYTEST),
         goals=(
             ("ci", "test"),
             ("unit", "test-unit"),
@@ -263,7 +281,7 @@ ALL: tuple[Command, ...] = (
             Option("--stack", "only runs of this stack", "STACK", default=None, offer=Offer.STACKS),
             Option(
                 "--sort",
-                "sort by this, largest last",
+                "sort by this value, the largest last",
                 default="ended",
                 choices=tuple(sorted(listing.ORDERS)),
             ),
@@ -272,20 +290,23 @@ ALL: tuple[Command, ...] = (
     ),
     Command(
         "models",
-        "show which run each stack's model is from",
+        "show which run made each stack's model",
         "models",
         lambda asked: listing.show_models(asked.json),
         (JSON,),
     ),
     Command(
         "use",
-        "go back to a finished run: write its id into the stack file",
+        "go back to a finished run: write its name into the stack file",
         "use --stack dev pytorch-simple-03f275e1",
         lambda asked: stack_changes.use(asked.stack, asked.run),
         (
             STACK,
             Option(
-                "run", "a run that `runs` lists; none: train again as the file says", "RUN", offer=Offer.RUNS
+                "run",
+                "a run that `runs` lists, or `none`: train again as the stack file says",
+                "RUN",
+                offer=Offer.RUNS,
             ),
         ),
     ),
@@ -307,17 +328,17 @@ ALL: tuple[Command, ...] = (
     ),
     Command(
         "sweep",
-        "search for the best training options, as section sweep of the stack file says",
+        "search for the best training options, as section `sweep` of the stack file says",
         "sweep --stack dev",
         lambda asked: searching.sweep(asked.stack),
         (STACK, VERBOSE),
     ),
     Command(
         "board",
-        "show the runs of all stacks in TensorBoard, only on this machine",
+        "show the runs of all stacks in TensorBoard, which only this machine can open",
         "board --port 0",
         lambda asked: listing.board(asked.port),
-        (Option("--port", "0 for a free port", "PORT", default=listing.PORT),),
+        (Option("--port", "TensorBoard's port; 0 takes a free port", "PORT", default=listing.PORT),),
     ),
     Command(
         "clean",

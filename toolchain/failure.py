@@ -40,12 +40,14 @@ def _of_machine(error: OSError) -> SetupError:
     if error.errno in REFUSED and file:
         return others_file(file, what)
     if error.errno in FULL:
-        return SetupError(what, "free some space there")
+        return SetupError(
+            what, "free some space on the disk of that file" if file else "free some space on this machine"
+        )
     return SetupError(what)
 
 
 def others_file(file: Path, what: str) -> SetupError:
-    """An error for a file that this user may not use: its owner, and how to take it over.
+    """An error for a file that this user may not use. It names the file's owner, and the command that gives access.
 
     Parameters:
         file: the file, which may not exist.
@@ -55,7 +57,7 @@ def others_file(file: Path, what: str) -> SetupError:
 
 
 def _access(file: Path) -> str:
-    """The command that gives this user access to `file`; empty if it would take `models/` from the pods."""
+    """The command that gives this user access to `file`; empty if that would take `models/` away from the pods."""
     if file.is_relative_to(MODELS):
         return f"sudo chmod -R a+rX {shlex.quote(str(file))}"  # we only read there
     folder = _folder(file)

@@ -1,6 +1,7 @@
 """SIGINT and SIGTERM: the first signal ends the command in order, a later one makes it end faster.
 
-`timeout` signals make and us, and make passes its signal on. So signals that come together count as one.
+The command `timeout` signals make and this process, and make passes its own signal on. So signals that come within
+TOGETHER_S count as one.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ _current = _Interruption()
 def catch(hasten: Callable[[], None]) -> None:
     """From now on the first signal raises KeyboardInterrupt, once; each later one calls `hasten`.
 
-    Both run between two instructions of the main thread: `hasten` must take no lock and print nothing.
+    Python runs both between two instructions of the main thread: `hasten` must take no lock and print nothing.
     """
     global _current
     _current = _Interruption(hasten=hasten)
@@ -68,10 +69,10 @@ def ignore() -> None:
 
 @contextmanager
 def handled_by(begin: Callable[[], None], hasten: Callable[[], None]) -> Iterator[None]:
-    """Call these functions instead while the block runs; after it, raise KeyboardInterrupt if a signal came."""
+    """In the block, signals call these functions. After the block, raise KeyboardInterrupt if a signal came."""
     handler = _current
     before = handler.begin, handler.hasten
-    # `begin` is set last: between the two, a signal must not call `hasten` before `begin`.
+    # `begin` is set last: a signal must not call the new `begin` while the earlier `hasten` is still set.
     handler.hasten, handler.begin = hasten, begin
     try:
         yield

@@ -29,10 +29,10 @@ def name() -> str:
 
 
 def after(error: SetupError, asked: argparse.Namespace) -> str:
-    """The line for `error`; empty if its fix contains a command.
+    """The line for `error`; empty if the error's fix already contains a command.
 
-    After a fix in words, the same command is to be tried again. Without a fix, it is a command that shows more. If a
-    word of the command is wrong, it is the command with the likely word, or the help.
+    After a fix in words, the line names the same command again. Without a fix, it names a command that shows more. If
+    a word of the command is wrong, it names the command with the likely word, or the help.
     """
     if _SAID.search(error.fix):
         return ""
@@ -52,7 +52,7 @@ def again(asked: argparse.Namespace, instead: Mapping[str, str] = MappingProxyTy
 
 
 def look(asked: argparse.Namespace) -> str:
-    """The command that shows more: about the command's stack, else the machine, else the command itself."""
+    """The command that shows more: `status` of the command's stack, else `doctor`, else the command's help."""
     command = BY_NAME[asked.verb]
     if STACK in command.options and asked.verb != "status":
         return shown(BY_NAME["status"], {"stack": asked.stack})

@@ -30,10 +30,10 @@ class Option:
     Parameters:
         flag: the option, for example `--stack`.
         help: a one-line description; may be empty if the name is clear.
-        variable: make's variable for it, several for an operand with a number; empty if ARGS passes it on.
+        variable: make's variable for the option; several if the operand has a `number`; empty if ARGS passes it on.
         default: the value if none is given.
         choices: all possible values; empty if they cannot be listed.
-        short: the option with one letter.
+        short: the same option with one letter.
         is_switch: whether it has no value.
         number: argparse's nargs.
         bare: the value if the option is given without a value.
@@ -63,7 +63,7 @@ class Option:
         return not self.flag.startswith("-")
 
     def add_to(self, parser: argparse.ArgumentParser) -> None:
-        """Add it to `parser`."""
+        """Add this option to `parser`."""
         if self.is_switch:
             names = [name for name in (self.short, self.flag) if name]
             parser.add_argument(*names, action="store_true", help=self.help)
@@ -75,12 +75,14 @@ class Option:
         parser.add_argument(self.flag, **{key: value for key, value in keywords.items() if value is not None})
 
 
-STACK = Option("--stack", "name of stacks/Pulumi.<stack>.yaml", "STACK", default="dev", offer=Offer.STACKS)
+STACK = Option(
+    "--stack", "the stack: <stack> in stacks/Pulumi.<stack>.yaml", "STACK", default="dev", offer=Offer.STACKS
+)
 JSON = Option("--json", "print JSON, with all details", is_switch=True)
 VERBOSE = Option("--verbose", "show Pulumi's own output", short="-v", is_switch=True)
 PYTEST = Option("pytest", "arguments for pytest, after --", number="*")
 
-# bash lists stacks and runs at each completion, so that it knows new ones at once.
+# bash lists stacks and runs at each completion, so that it offers new stacks and runs at once.
 SCRIPT = """\
 _trainstack_stacks() {{
   local file

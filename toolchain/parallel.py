@@ -1,6 +1,6 @@
 """Runs steps at the same time: one compiles while others wait for the network.
 
-A job that depends on another asks for its result.
+A job that depends on another job asks for that job's result.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ BEAT_S = 15.0
 
 LONGEST_BEAT_S = 480.0
 MOST_NAMED = 3
-"""How many running steps such a line names."""
+"""How many running steps a line names."""
 
 Event = Mapping[str, Any]
 """An event for a live view. `is` names its kind."""
@@ -118,7 +118,7 @@ class Board:
             self.line(f"{outcome} {step.name}{result} ({step.seconds:.1f} s)")
 
     def show(self, screen: Screen | None) -> None:
-        """Draw on `screen` from now on, if any; it gets the running steps first."""
+        """Draw on `screen` from now on; it gets the running steps first. With None, print lines again."""
         with self.lock:
             if self.live and screen:
                 sys.stderr.write("\r\x1b[K")
@@ -155,7 +155,7 @@ class Board:
 
 
 def is_terminal() -> bool:
-    """Whether a user looks at a terminal; not a dumb terminal, and not a CI job."""
+    """Whether a user looks at a terminal that can redraw a line. A dumb terminal and a CI job do not count."""
     return sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb" and not os.environ.get("CI")
 
 

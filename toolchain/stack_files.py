@@ -27,8 +27,9 @@ def check(stack: str) -> None:
     if stack in there:
         return
     meant = difflib.get_close_matches(stack, there, n=1)
+    name = f"{STACKS.name}/{file(stack).name}"
     raise SetupError(
-        f"there is no stack {stack!r} (no {STACKS.name}/{file(stack).name})",
-        f"use one of: {', '.join(there) or 'none is there yet'}",
+        f"there is no stack {stack!r} (no {name})",
+        f"use one of: {', '.join(there)}" if there else f"there is no stack file yet: create {name}",
         instead=(stack, *meant),
     )

@@ -85,7 +85,7 @@ def draw_on(screen: Screen | None) -> None:
 
 
 def record_with(recorder: Callable[[Event], None] | None) -> None:
-    """Send every event to `recorder` from now on; None stops that."""
+    """Send every event to `recorder` from now on; None stops the recording."""
     _board.recorder = recorder
 
 
@@ -105,9 +105,9 @@ def run(
 ) -> None:
     """Run `cmd` to its end with both outputs appended to `log`.
 
-    `env` is added to the process's own environment, without the names in `unset`; by default that is DOCKER_BUILDKIT,
-    which our own Dockerfiles do not need. Raises SetupError with the log's last lines if the command fails, cannot be
-    started, or takes longer than `timeout` seconds.
+    The command gets this process's environment without the names in `unset`, and then `env`. By default `unset` is
+    DOCKER_BUILDKIT, which our own Dockerfiles do not need. Raises SetupError with the log's last lines if the command
+    fails, cannot be started, or takes longer than `timeout` seconds.
     """
     words = [str(word) for word in cmd]
     inherited = {name: value for name, value in os.environ.items() if name not in unset}
@@ -140,7 +140,8 @@ def _logged(
             yield sink, started
         except OSError as error:
             what = f"cannot run {error.filename or shown}: {error.strerror}"
-            raise SetupError(what, "install it, or see the README") from error
+            fix = "install it; README.md says what a machine needs"
+            raise SetupError(what, fix if isinstance(error, FileNotFoundError) else "") from error
         except subprocess.TimeoutExpired as error:
             what = f"`{shown}` took longer than {timeout:.0f} s\n{_tail(log, start)}"
             raise SetupError(what, f"see {log}") from error
@@ -164,7 +165,7 @@ def wait(child: subprocess.Popen[bytes], timeout: float | None = None) -> int:
 
 @contextmanager
 def stoppable(child: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Wait for `child` in this block: `stop_children` ends it, and so does an error that leaves the block."""
+    """Wait for `child` in this block. `stop_children` ends the child, and so does an error that leaves the block."""
     _children.add(child)
     try:
         if _stopping.is_set():

@@ -103,4 +103,4 @@ def test_status_does_not_count_a_copy_for_the_stacks_job(project: AppliedProject
     assert status.overall(findings) is status.Health.NOT
     said = [each.said for each in findings if each.health is status.Health.NOT]
     assert f"PyTorchJob/{NAMESPACE}/second has this stack's labels, but is somebody's copy" in said
-    assert "no job with this stack's mark: `make up`" in said
+    assert "no job with this stack's mark: run `make up`" in said

@@ -238,7 +238,7 @@ def test_a_file_that_is_no_study_is_told_and_kept(world: World, optuna: Path, te
     file.write_text(text * 3, encoding="latin-1")
     with pytest.raises(SetupError, match="not a journal of Optuna") as refused:
         study(world, optuna).exchange([], proposes=True)
-    assert "move it aside" in refused.value.fix
+    assert "rename that file" in refused.value.fix
     assert file.read_text(encoding="latin-1") == text * 3
 
 

@@ -10,7 +10,8 @@ from toolchain.operating import backend, environment, pulumi_cli, setup, state, 
 from toolchain.steps import SetupError, step
 
 NONE, DRIFT = 0, 1
-"""Exit statuses. An error has a third; `pulumi preview --expect-no-changes` has one for both (pulumi/pulumi#8992)."""
+"""Exit statuses. An error has another one. `pulumi preview --expect-no-changes` has one for drift and for an error
+(pulumi/pulumi#8992)."""
 
 # Steps that change nothing in the cluster: reads of a refresh, and unchanged objects.
 QUIET = ("same", "read", "refresh")
@@ -29,7 +30,8 @@ def drift(stack: str) -> int:
 def differences(stack: str) -> list[str]:
     """The program's warnings, then a line for each object that differs from the stack file.
 
-    A warning tells of objects that are being deleted, or of what makes the answer uncertain, so it is not "no drift".
+    A warning names objects that are being deleted, or says why the answer is uncertain. So a stack with a warning is
+    not reported as "no drift".
 
     Raises SetupError if the differences are unknown.
     """

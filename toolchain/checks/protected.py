@@ -1,4 +1,4 @@
-"""A protected stack is applied only as it was reviewed: from a clean tree, with fresh renderings."""
+"""A protected stack is applied only in its reviewed form: from a clean tree, with fresh renderings."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ SHOWN = 5
 def ensure_committed(stack: str) -> Callable[[], None]:
     """Refuse a protected `stack` if this clone has changes without a commit; the caller holds the project's lock.
 
-    Returns a check of the tree and the renderings. Call it after the data set is copied, and again for each plan.
-    Both raise SetupError. For a stack that is not protected, they check nothing else.
+    Returns a function that checks the tree and the renderings. Call that function after the data set is copied, and
+    again for each plan. Both functions raise SetupError. For a stack that is not protected, they check nothing else.
     """
     ensure_clean(stack)
     return partial(_ensure_reviewed, stack)
@@ -30,7 +30,7 @@ def ensure_clean(stack: str) -> None:
     if environment.is_protected(stack) and (found := changes()):
         raise SetupError(
             f"stack {stack} is protected, and these files have changes without a commit: {listed(found, SHOWN)}",
-            "have them reviewed and merged, then run the same command from the merged commit; or undo them",
+            "have the changes reviewed and merged, then run the same command from the merged commit; or undo them",
         )
 
 
@@ -51,6 +51,6 @@ def changes() -> list[str]:
         if "safe.directory" in str(error):  # the clone is another user's; Git's message has the fix
             raise SetupError(str(error)) from None
         raise SetupError(
-            f"Git cannot tell whether this clone has changes that nobody reviewed: {error}",
+            f"Git cannot say whether this clone has changes without a review: {error}",
             "run commands for a protected stack in a clone of its repository",
         ) from None

@@ -28,7 +28,7 @@ def review(stack: str, base: str = "") -> int:
     Returns the exit status: 0 if nothing is wrong. Raises SetupError for a `base` that does not exist.
 
     Parameters:
-        base: the revision to compare with; empty for the commit where this branch leaves the main branch.
+        base: a revision; the page compares with the commit where this branch leaves it. Empty for the main branch.
     """
     stack_files.check(stack)
     with setup.project_lock(), tempfile.TemporaryDirectory(prefix="trainstack-base-") as place:
@@ -63,7 +63,7 @@ def render(
     """As `review`, for a caller that holds the project's lock.
 
     Parameters:
-        options: of `python -m infra.review`, for example --check.
+        options: options of `python -m infra.review`, for example --check.
         add: called with the program's variables; returns them with more variables.
     """
     venv.ensure()
@@ -82,7 +82,7 @@ def with_schemas(variables: dict[str, str]) -> dict[str, str]:
         kubeconform = build.build("kubeconform", "kubeconform")
         source = build.source("kubernetes", "k8s.io/kubernetes", "api/openapi-spec")
     except SetupError as error:
-        say(f"the API's schemas are not checked: {error.what}")
+        say(f"the manifests are not checked against the API server's schemas: {error.what}")
         return variables
     path = os.pathsep.join([variables["PATH"], str(kubeconform)])
     return {**variables, "PATH": path, agreed.OPENAPI: str(source / "swagger.json")}
@@ -110,7 +110,9 @@ def unpack_base(asked: str, target: Path) -> str:
     if base is None:
         raise SetupError(
             f"this clone knows no common history of {name} and the current commit",
-            "fetch the whole history: git fetch --unshallow",
+            "fetch the whole history: git fetch --unshallow"
+            if git.answer(ROOT, "rev-parse", "--is-shallow-repository") == "true"
+            else "name a revision of the same history: make review BASE=<revision>",
         )
     short = name.removeprefix("refs/remotes/").removesuffix("/HEAD")
     if git.answer(ROOT, "cat-file", "-e", f"{base}:{STACKS}") is not None:

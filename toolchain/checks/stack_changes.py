@@ -29,7 +29,7 @@ WHOLE_NAME = re.compile(r"[a-z][-a-z0-9]*-[0-9a-f]{8}")
 def use(stack: str, name: str) -> None:
     """Write the run called `name`, or `none`, into the file of `stack`. Raises SetupError.
 
-    It looks for the run on this machine first. A run on a remote volume needs its whole name.
+    A run on this machine may have a shortened name. A run on a remote volume needs its whole name.
     """
     if not name:
         raise SetupError("RUN is missing", "make use RUN=<a run that `make runs` lists>, or RUN=none")
@@ -43,13 +43,14 @@ def use(stack: str, name: str) -> None:
         what = "trains again as the file says" if run == NO_RUN else f"uses run {run}"
         print(f"job {job} {what}; `make up STACK={stack}` applies this")
     if not jobs:
-        print(f"stacks/Pulumi.{stack}.yaml already says so")
+        asked = "uses no earlier run" if run == NO_RUN else f"uses run {run}"
+        print(f"stacks/Pulumi.{stack}.yaml already {asked}")
 
 
 def _run_of(stack: str, name: str) -> str:
     """The whole name of a run of `stack`. Raises SetupError for a run that is not finished, or of another stack.
 
-    The program checks whether a run that is not on this machine may be on the volume.
+    `stack_edits.choose_run` checks whether a run that is not on this machine may be on the volume.
     """
     name = name.removeprefix(f"{stack}/")
     try:
@@ -61,14 +62,17 @@ def _run_of(stack: str, name: str) -> str:
     if not run.is_finished:
         raise SetupError(f"run {run.name} is not finished", "use a run that `make runs` shows as finished")
     if run.model is None:
-        raise SetupError(f"run {run.name} has no model", "use a run that has one, or train again: make rerun")
+        raise SetupError(
+            f"run {run.name} has no model",
+            f"use a run that has a model, or train again: make rerun STACK={stack}",
+        )
     return run.name
 
 
 def rerun(stack: str, job: str) -> int:
-    """Count up the key `rerun` of `stack`, render it, and print the next command; returns the exit status.
+    """Increase the key `rerun` of `stack`, render the stack, and print the next command; returns the exit status.
 
-    If it fails or is interrupted, the stack file stays unchanged.
+    If this fails or is interrupted, the stack file stays unchanged.
 
     Raises SetupError for a stack that does not exist.
 
@@ -89,7 +93,7 @@ def rerun(stack: str, job: str) -> int:
         if status:
             write_whole(file, before)
             return status
-    print(f"to train it again: make up STACK={stack}")
+    print(f"to start the training: make up STACK={stack}")
     return 0
 
 
@@ -158,7 +162,7 @@ def _share(asked: str) -> float:
 def _ensure_committed() -> None:
     if changed := protected.changes():
         raise SetupError(
-            f"a promotion makes its own commit, and these files have changes: {', '.join(changed[:5])}",
+            f"a promotion makes its own commit, but these files have other changes: {', '.join(changed[:5])}",
             "commit them, or undo them",
         )
 
@@ -167,7 +171,7 @@ def _ensure_fresh(target: str) -> None:
     if review.render(target, "--check"):
         raise SetupError(
             f"the committed rendering of stack {target} is stale, as shown above",
-            f"run `make review STACK={target}` and commit its files; then promote",
+            f"run `make review STACK={target}` and commit the files that it writes; then promote again",
         )
 
 
@@ -193,7 +197,8 @@ def _gate(source: str, wanted: Promotion, least: float) -> Passed:
     accuracy = _accuracy(source, run)
     if accuracy is None:
         raise SetupError(
-            f"run {run} of stack {source} reports no accuracy", "make its program print accuracy=<0 to 1>"
+            f"run {run} of stack {source} reports no accuracy",
+            "change the training program: it must print accuracy=<0 to 1>",
         )
     if accuracy < least:
         raise SetupError(
@@ -226,12 +231,16 @@ def _up(stack: str) -> str:
 
 
 def _latest(stack: str) -> str:
-    """The latest run. For example, `dataset: auto` trains on the digits if there is no MNIST, which is another run."""
+    """The stack's latest run, as the end of a sentence.
+
+    The stack file may ask for another run: for example, `dataset: auto` trains on the digits data set if MNIST is
+    missing, and that is another run than the run on MNIST.
+    """
     runs = [each for each in records.all_runs() if each.stack == stack and not each.is_trial]
     if not runs:
         return ""
     dataset = runs[-1].config.get("dataset")
-    return f"; its latest run is {runs[-1].name}" + (f", trained on {dataset}" if dataset else "")
+    return f"; the stack's latest run is {runs[-1].name}" + (f", trained on {dataset}" if dataset else "")
 
 
 def _in_state(stack: str, run: str) -> dict[str, Any] | None:
@@ -264,14 +273,18 @@ def _lines(promotion: Promotion) -> list[str]:
 
 
 def _differing(promotion: Promotion, source: str, target: str) -> list[str]:
-    """A line with other keys of the run in which the stacks differ; none if there are none."""
+    """A line with the run's other keys that differ between the stacks; no line if none differ."""
     keys = ", ".join(promotion.differing)
-    return [f"{promotion.to}: differs from {source}, unchanged in {target}: {keys}"] if keys else []
+    return (
+        [f"{promotion.to}: keys that differ from {source} and stay unchanged in {target}: {keys}"]
+        if keys
+        else []
+    )
 
 
 def _told(promotion: Promotion, source: str, target: str) -> str:
     left = ", ".join(promotion.left)
-    kept = [f"{promotion.to}: unchanged in {target}: {left}"] if left else []
+    kept = [f"{promotion.to}: keys that only {target} sets, unchanged: {left}"] if left else []
     return "\n".join([*_lines(promotion), *kept, *_differing(promotion, source, target)])
 
 

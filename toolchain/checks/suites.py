@@ -1,4 +1,4 @@
-"""Runs the test suites in the environment from set-up."""
+"""Runs the test suites in the environment that set-up makes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def hang_after(seconds: float) -> list[str]:
     return ["--max-worker-restart=0", *(f"--override-ini={each}" for each in limits)]
 
 
-NO_HANG = hang_after(3000)  # on the slowest machine so far, the longest test took 1,800
+NO_HANG = hang_after(3000)  # seconds; on the slowest machine so far, the longest test took 1,800
 
 
 @dataclass(frozen=True)
@@ -40,13 +40,13 @@ class Stage:
 
     Parameters:
         folders: where the tests are.
-        marks: pytest's expression of markers that selects them.
-        needs_machine: whether they need more than the virtual environment.
+        marks: pytest's expression of markers, which selects the tests.
+        needs_machine: whether the tests need more than the virtual environment.
         processes: how many tests run at once.
         may_skip: whether tests may be skipped for a reason that is not listed.
         plugin: a module that pytest loads only for this stage.
         options: of pytest, only for this stage.
-        inotify_instances: how many the nodes of its clusters need; 0 if the machine's limit is enough.
+        inotify_instances: how many instances the nodes of its clusters need; 0 if the machine's limit is enough.
     """
 
     folders: Sequence[str]
@@ -167,7 +167,7 @@ def run_pytest(arguments: Sequence[str], variables: Mapping[str, str]) -> int:
         [PYTHON, "-m", "pytest", *arguments],
         cwd=ROOT,
         env=without_make(variables),
-        # In its own group: otherwise Ctrl-C would reach its processes twice, and interrupt their clean-up.
+        # A process group of its own: otherwise Ctrl-C would reach its processes twice, and interrupt their clean-up.
         start_new_session=True,
         preexec_fn=lambda: end_with_parent(signal.SIGINT),
     )
@@ -204,7 +204,7 @@ def _end(child: subprocess.Popen[bytes]) -> None:
 
 
 def passed_file(suite: str) -> Path:
-    """The list of passed tests of `suite` for the current files. Lists for other files are out of date, and removed."""
+    """The list of passed tests of `suite` for the current files. Other lists are out of date, and removed."""
     PASSED.mkdir(parents=True, exist_ok=True)
     present = PASSED / f"{suite}-{_fingerprint()}"
     for old in PASSED.glob(f"{suite}-*"):

@@ -1,4 +1,4 @@
-"""Makes images in the engine, first Debian's root file systems, with mmdebstrap."""
+"""Makes images in the container engine: Debian's root file systems, with mmdebstrap."""
 
 from __future__ import annotations
 
@@ -48,15 +48,17 @@ class RootFileSystem:
 
 
 def published(argument: str) -> str:
-    """The base image in `argument` of Dockerfile_training. Raises SetupError."""
+    """The base image that `ARG <argument>=` of Dockerfile_training names. Raises SetupError."""
     found = re.search(rf"^ARG {argument}=(\S+)", (ROOT / "Dockerfile_training").read_text(), re.MULTILINE)
     if not found:
-        raise SetupError(f"Dockerfile_training names no {argument}", "restore it from git")
+        raise SetupError(
+            f"Dockerfile_training names no {argument}", f"restore the line ARG {argument}=… from Git"
+        )
     return found[1]
 
 
 def users_own(variable: str) -> str:
-    """The base that the user names in `variable`. Our own base, which `make env` sets, does not count."""
+    """The base image that the user names in `variable`; empty if only `make env` has named our own base there."""
     named = os.environ.get(variable, "")
     return "" if named.startswith("trainstack/") else named
 
@@ -101,4 +103,4 @@ def _make(engine: Engine, system: RootFileSystem, log: Path) -> None:
 
 TRAINER_CPU = RootFileSystem("base", "trixie")
 PYTHON = "3.13"
-"""The version of its `python3`."""
+"""The version of `python3` in TRAINER_CPU."""

@@ -1,4 +1,4 @@
-"""The images that a cluster needs: published images if they are in reach, else our own."""
+"""The images that a cluster needs: published images if they can be pulled, else images that we build."""
 
 from __future__ import annotations
 
@@ -71,20 +71,20 @@ def has_published(engine: Engine) -> bool:
 
 
 def reaches_published(engine: Engine) -> bool:
-    """Whether the registry of the published node image answers. Nothing is pulled."""
+    """Whether the registry of the published node image answers and has the image. Nothing is pulled."""
     return succeeds(engine, "manifest", "inspect", PUBLISHED_NODE)
 
 
 @functools.cache
 def _in_reach(docker: str, environment: tuple[tuple[str, str], ...], quiet: bool) -> bool:
-    """Cached, so that one command asks once."""
+    """Whether `reaches_published`. The answer is cached, so that one command asks once."""
     asked = Engine(docker, ours=False, env=dict(environment))
     if quiet:
         return reaches_published(asked)
     with step("looking for published images") as progress:
         if reaches_published(asked):
             return True
-        progress.conclude("none in reach; they are built here")
+        progress.conclude("they cannot be pulled; they are built here")
     return False
 
 
@@ -104,7 +104,7 @@ def may_build(engine: Engine, nodes: bool) -> None:
     if not is_linux():
         raise SetupError(
             "no image registry can be reached, and only Linux can build these images",
-            f"give the engine access to registries; to test it: docker pull {PUBLISHED_NODE}",
+            f"give the engine access to registries; to test the access: docker pull {PUBLISHED_NODE}",
         )
     for system in (base.TRAINER_CPU, *(_NODE_BASES if nodes else ())):
         if not engine.has_image(system.image):
@@ -118,8 +118,8 @@ def ensure(
 
     Parameters:
         nodes: whether we create the cluster's nodes.
-        with_base: called in parallel with the other builds, when the trainer image's base is built, with the variable
-            that names it.
+        with_base: called when the trainer image's base is built, in parallel with the other builds. It gets the
+            variable that names the base.
     """
     if published(engine, nodes):
         return {agreed.NODE_IMAGE: PUBLISHED_NODE}
@@ -128,7 +128,7 @@ def ensure(
     jobs.start(lambda: with_base({agreed.CPU_BASE: trainer_base.result()}))
     small = jobs.start(lambda: _small(engine, programs))
     node_image = _node_image(jobs, engine, programs) if nodes else {}
-    # The user's own base stays in the shell's variable; it is not recorded as a result of set-up.
+    # The user's own base stays in the shell's variable. Set-up does not record it as its own result.
     own_base = {} if base.users_own(agreed.CPU_BASE) else {agreed.CPU_BASE: trainer_base.result()}
     return {**node_image, **own_base, **small.result()}
 
@@ -187,7 +187,7 @@ def names_of(found: Mapping[str, str], wanted: Collection[str]) -> list[str]:
 
 
 def known(found: Mapping[str, str], wanted: Collection[str]) -> dict[str, str]:
-    """What `controllers` returns, for programs that are on this machine. It builds nothing and asks no registry.
+    """What `controllers` returns, for programs that are already built. This builds nothing and asks no registry.
 
     Parameters:
         found: what `ensure` has returned.

@@ -8,7 +8,7 @@ from pathlib import Path
 from toolchain.images import base, scratch
 from toolchain.machine.engine import Engine
 
-# kube-proxy calls these. The packages are unpacked but not configured, so we make the links of `alternatives`.
+# kube-proxy calls these programs. The packages are unpacked but not configured, so we make the links of `alternatives`.
 PROXY = base.RootFileSystem(
     "base-proxy",
     "bookworm",
@@ -32,7 +32,7 @@ PROGRAMS = {
 
 
 def program_of(image: str) -> str:
-    """Which program the image `name` of kubeadm's list runs: `registry.k8s.io/coredns/coredns:v1` -> `coredns`."""
+    """Which program `image`, from kubeadm's list, runs: `registry.k8s.io/coredns/coredns:v1` -> `coredns`."""
     return PROGRAMS[image.rpartition("/")[2].partition(":")[0]]
 
 

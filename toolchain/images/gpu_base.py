@@ -1,7 +1,8 @@
 """The base of the trainer image's target `gpu`, if PyTorch's published base cannot be pulled.
 
-It is the CPU image's base with Debian's Python and PyPI's CUDA wheels: the same torch and the same CUDA, pinned by hash
-in gpu-base.lock. PyPI has wheels of torch with CUDA only for x86_64, and the published base is only for x86_64 too.
+Our base is the CPU image's base with Debian's Python and PyPI's CUDA wheels. It has the same torch and the same CUDA as
+the published base, pinned by hash in gpu-base.lock. Both bases exist only for x86_64: PyPI has no wheels of torch with
+CUDA for other processors.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ def published() -> str:
 
 
 def known(engine: Engine) -> dict[str, str]:
-    """The variable that names our base, if the engine has only our base, and the user names none; else nothing."""
+    """The variable that names our base, if the engine has only our base and the user names none; else nothing."""
     if base.users_own(agreed.GPU_BASE) or not engine.has_image(IMAGE) or _has_published(engine):
         return {}
     return {agreed.GPU_BASE: IMAGE}
 
 
 def ensure(engine: Engine) -> dict[str, str]:
-    """As `known`, but make our base first if the published one cannot be pulled. Raises SetupError."""
+    """As `known`, but make our base first if the published base cannot be pulled. Raises SetupError."""
     if base.users_own(agreed.GPU_BASE) or _has_published(engine):
         return {}
     if there := known(engine):
@@ -62,7 +63,7 @@ def _has_published(engine: Engine) -> bool:
 
 
 def make(engine: Engine) -> str:
-    """Make our base in `engine`, even if the published one can be pulled; returns its name. Raises SetupError."""
+    """Make our base in `engine`, even if the published base can be pulled; returns its name. Raises SetupError."""
     if platform.machine() != PROCESSOR:
         raise SetupError(
             f"the published base of the GPU image cannot be pulled, and PyPI has CUDA wheels only for {PROCESSOR}",
@@ -80,7 +81,7 @@ def make(engine: Engine) -> str:
 
 
 def _wheels(place: Path) -> Path:
-    """Download the locked packages into a folder below `place`, on this machine: a container may reach no index.
+    """Download the locked packages into a folder below `place`, outside of a container: it may reach no index.
 
     Downloaded files stay in `place` for the next try.
     """
@@ -95,13 +96,13 @@ def _wheels(place: Path) -> Path:
 def _install(engine: Engine, debian: str, packages: Path, progress: Step) -> None:
     """Make IMAGE from the image `debian` and the folder `packages`.
 
-    The folder and uv's cache beside it are deleted when the container has a copy. Otherwise the disk would hold three
+    When the container has a copy, the folder and uv's cache beside it are deleted. Otherwise the disk would hold three
     copies.
     """
     mounts = ["--volume", f"{packages}:/mnt/packages:ro", "--volume", f"{INSTALL}:/mnt/install.sh:ro"]
     container = engine.output("create", *mounts, debian, "sh", "/mnt/install.sh", base.PYTHON)
     try:
-        progress.note("copying them into the engine")
+        progress.note("copying the packages into the engine")
         run([engine.docker, "start", "--attach", container], log=LOG, env=engine.env)
         shutil.rmtree(packages.parent)
         engine.output("commit", "--change", 'CMD ["bash"]', container, IMAGE)

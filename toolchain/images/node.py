@@ -1,8 +1,8 @@
 """The kind node image, built like kind's own: Debian with systemd and containerd, kind's files, Kubernetes on top.
 
-kind's files come from its Go module, at the version of the kind in use. Differences from the published image:
-containerd, runc and CNI plugins are Debian's; the pod network is one bridge per node, and containerd sets its address
-range from the node's podCIDR (kindnet is not available as a module); there is no local-path provisioner.
+kind's files come from its Go module, at the version that toolchain/tools/go/kind pins. Differences from the published
+image: containerd, runc and CNI plugins are Debian's; the pod network is one bridge per node, and containerd sets its
+address range from the node's podCIDR (kindnet is not available as a module); there is no local-path provisioner.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def ensure(
     """Build the node image if the engine lacks it; returns its name.
 
     `programs` maps kubeadm, kubelet, kubectl, kube-*, etcd, coredns and pause to executables; `kind_files` is
-    `images/base/files` of kind's module; `restricted` says that the host's root lacks CAP_SYS_RESOURCE.
+    `images/base/files` of kind's module; `restricted` says whether the host's root lacks CAP_SYS_RESOURCE.
     Raises SetupError.
     """
     version = _output([programs["kubeadm"], "version", "-o", "short"])
@@ -103,7 +103,7 @@ def ensure(
         _import(engine, f"{image}-empty", image, names, log)
         engine.output("rmi", f"{image}-empty")
 
-    progress.note("waiting for another command that builds it")
+    progress.note("waiting for another command that builds the image")
     return base.made_once(engine, image, make)
 
 
@@ -154,7 +154,7 @@ exit $status
 
 
 def _import(engine: Engine, source: str, target: str, names: list[str], log: Path) -> None:
-    """Start containerd in a container of `source`, load the images `names` into it, commit it as `target`."""
+    """Start containerd in a container of `source`, load the images `names`, and commit the container as `target`."""
     container = engine.output(
         *("create", "--interactive", "--privileged", "--security-opt", "seccomp=unconfined"),
         *("--entrypoint", "/bin/sh", source, "-c", IMPORT),

@@ -15,7 +15,7 @@ from toolchain.steps import SetupError, run
 
 
 def digest(*parts: str | Path) -> str:
-    """12 hex digits over strings and the contents of files."""
+    """The first 12 hex digits of a hash over strings and the contents of files."""
     total = hashlib.sha256()
     for part in parts:
         total.update(part.read_bytes() if isinstance(part, Path) else part.encode())
@@ -57,7 +57,7 @@ def build(
 
 
 def registry(engine: Engine, program: Path, log: Path) -> str:
-    """The image registry: listens on :5000 in plain HTTP, stores below /var/lib/registry."""
+    """The registry's image. The registry listens on :5000 in plain HTTP, and stores images below /var/lib/registry."""
     with tempfile.TemporaryDirectory() as folder:
         settings = Path(folder) / "config.yml"
         settings.write_text(REGISTRY_SETTINGS)

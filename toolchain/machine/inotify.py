@@ -15,7 +15,7 @@ from toolchain.steps import SetupError
 
 INSTANCES = Path("/proc/sys/fs/inotify/max_user_instances")
 OF_A_NODE = 27
-"""Counted on a running `dev`: kubelet, controllers, API server and kube-proxy of one node, plus the operator."""
+"""Counted on a running stack `dev`: kubelet, controllers, API server and kube-proxy of one node, plus the operator."""
 
 
 def limit() -> int:

@@ -1,4 +1,4 @@
-"""File locks: of one of our folders, or of the machine, for all clones."""
+"""File locks: for one of our folders, or for the whole machine with all clones."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def machine_wide(name: str) -> Iterator[None]:
 
 
 def _handle(name: str) -> IO[str]:
-    """Root's lock file, opened for reading if this user may not write it. Without it, a file in the user's cache."""
+    """Root's lock file, opened for reading if this user may not write it; without it, a file in the user's cache."""
     try:
         MACHINE.mkdir(parents=True, exist_ok=True)
         return (MACHINE / name).open("a")

@@ -19,7 +19,7 @@ from toolchain.steps import SetupError, run, say
 QUIET = {"DEBIAN_FRONTEND": "noninteractive"}
 # apt of a killed run may still be running.
 LOCK_WAIT = ("-o", "DPkg::Lock::Timeout=600")
-# Second letter of dpkg's status: the package is not here, except its configuration with `c`.
+# Second letters of dpkg's status for a package that is not here: `n`, or `c` if its configuration is left.
 _ABSENT = "nc"
 POLICY = Path("/usr/sbin/policy-rc.d")
 POLICY_MARK = "# trainstack"
@@ -51,8 +51,8 @@ def installed(name: str) -> bool:
 def install(names: Sequence[str]) -> None:
     """Install `names` without recommended packages and without starting their services, now or at the next boot.
 
-    Raises SetupError with apt's last lines, or, with nothing changed, if apt would remove packages. New packages are
-    added to RECORD and marked automatically installed. A killed installation is finished first. Packages that are
+    Raises SetupError with apt's last lines, also if apt would remove packages; then nothing is changed. New packages
+    are added to RECORD and marked automatically installed. A killed installation is finished first. Packages that are
     already installed are not named to apt: it would mark them as wanted by a user.
     """
     with machine_wide("packages"):
@@ -66,7 +66,9 @@ def install(names: Sequence[str]) -> None:
         if lost := _would_remove(*wanted):
             raise SetupError(
                 f"installing {' '.join(names)} would remove {' '.join(sorted(lost))}; nothing was changed",
-                "start the container engine that is here, or remove those packages yourself",
+                "start the container engine that is installed, or remove those packages yourself"
+                if "docker.io" in names
+                else "remove those packages yourself",
             )
         before = "\n".join(sorted(there))
         if not RECORD.exists():
@@ -128,7 +130,7 @@ def _disable_services() -> None:
 
 @contextmanager
 def _services_forbidden() -> Iterator[None]:
-    """No package starts its service in the block. Somebody else's policy stays unchanged."""
+    """In the block, no package starts its service. A policy that somebody else has set stays unchanged."""
     forbid = not POLICY.exists() or _policy_is_ours()
     if forbid:
         POLICY.write_text(f"#!/bin/sh\n{POLICY_MARK}\nexit 101\n")
@@ -200,7 +202,7 @@ def purge() -> None:
 def _unneeded(ours: set[str]) -> set[str]:
     """Packages of `ours` that no user has asked for, no other package needs, and that can be removed alone.
 
-    A package that was here before ours worked without the packages that it recommends; a later one may not have.
+    A package that was here before ours worked without the packages that it recommends. A later package may need them.
     (apt's own autoremove keeps each package that another recommends, suggests, or could use as an alternative.)
     """
     there = set(THERE.read_text().split()) if THERE.exists() else set()
@@ -273,7 +275,9 @@ def _output(*command: str) -> str:
     try:
         done = subprocess.run(command, capture_output=True, text=True, env=environment)
     except OSError as error:
-        raise SetupError(f"cannot run {command[0]}: {error.strerror}", "see the README") from None
+        raise SetupError(
+            f"cannot run {command[0]}: {error.strerror}", "README.md says what a machine needs"
+        ) from None
     if done.returncode:
         raise SetupError(f"`{_shown(command)}` failed: {done.stderr.strip()}", _fix(done.stderr))
     return done.stdout

@@ -69,18 +69,21 @@ def check_space(grows: Iterable[tuple[Path, int]]) -> None:
     """Raise NoRoomError if a disk has less free space than its folders will grow by, plus a margin of 20%."""
     need: dict[int, int] = {}
     place: dict[int, Path] = {}
+    with_cache: set[int] = set()
     for folder, size in grows:
         there = next(path for path in (folder, *folder.parents) if path.exists())
         disk = there.stat().st_dev
         need[disk] = need.get(disk, 0) + size
         place.setdefault(disk, there)
+        with_cache |= {disk} if folder.is_relative_to(cache()) else set()
     for disk, size in need.items():
         free = shutil.disk_usage(place[disk]).free
         if free < size * MARGIN:
+            moved = ", or move the cache: set XDG_CACHE_HOME to a folder on a larger disk"
             raise NoRoomError(
                 f"{free / GIB:.1f} GiB are free on the disk of {place[disk]}, "
                 f"but {size * MARGIN / GIB:.1f} GiB are needed",
-                "free some space there, or set XDG_CACHE_HOME to a folder on a larger disk",
+                f"free some space there{moved if disk in with_cache else ''}",
             )
 
 
@@ -108,7 +111,7 @@ def full(folders: Iterable[Path]) -> dict[Path, int]:
 
 @contextmanager
 def watched() -> Iterator[None]:
-    """Add the disks that were full during the block to its error, even if they have space again.
+    """Add the disks that were full during the block to the block's error, even if they have space again.
 
     Raises the block's SetupError, with one more sentence.
     """
@@ -127,7 +130,9 @@ def watched() -> Iterator[None]:
         seen.update(full(disks()))
         if not seen or isinstance(error, NoRoomError):
             raise
-        raise NoRoomError(f"{error.what}\n  {_sentence(seen)}", "free some space there") from error
+        raise NoRoomError(
+            f"{error.what}\n  {_sentence(seen)}", "free some space on each disk that is named above"
+        ) from error
     finally:
         ended.set()
         looking.join()

@@ -21,8 +21,8 @@ _ENDED = "Z"
 class Process:
     """One process.
 
-    `session` is the id of its session's leader, 0 if unknown; `user` the id of its owner; `ended` means that it is a
-    zombie: its parent has not reaped it yet; `name` is its program's name, without folder.
+    `session` is the id of its session's leader, 0 if unknown; `user` is the id of its owner; `ended` means that the
+    process is a zombie: its parent has not reaped it yet; `name` is its program's name, without folder.
     """
 
     pid: int
@@ -45,7 +45,7 @@ def cores() -> int:
 
 
 def end_with_parent(number: int) -> None:
-    """Let the kernel send signal `number` to this process when its parent ends, killed or not.
+    """Let the kernel send signal `number` to this process when its parent process ends, also if it is killed.
 
     Only Linux can do that. On other systems, the next command ends a process that outlives its parent.
     """
@@ -84,7 +84,7 @@ def folder(pid: int) -> Path | None:
 def started(pid: int) -> float | None:
     """When a process was started, in seconds since 1970, to about a second; None if unknown.
 
-    It is counted back from now, so a change of the clock since then changes it.
+    The time is counted back from now, so a change of the clock since the start changes the result.
     """
     if is_linux():
         try:

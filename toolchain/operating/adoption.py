@@ -1,9 +1,9 @@
-"""Adds objects to the state that exist in the cluster only, so that a refresh and an update find them.
+"""Adds to the state the objects that exist only in the cluster, so that a refresh and an update find them.
 
-A killed run leaves pending creations. Pulumi can only forget them (in 3.260 `--import-pending-creates` forgets them,
-too). The next creation then fails if the killed run had already created the object. Other objects are missing because
-the state was damaged or lost; a preview says what the program would register for them. All other resources of our
-program take over existing objects by themselves.
+A killed run leaves pending creations in the state. Pulumi can only remove such an entry (in 3.260,
+`--import-pending-creates` also removes it). The next creation then fails if the killed run had already created the
+object. Other objects are missing because the state was damaged or lost; a preview shows what the Pulumi program would
+register for them. All other resources of our program take over existing objects by themselves.
 
 A killed replacement leaves the resource of the old object, with a mark. The old object is deleted. The new one, with
 the same URN and name, may or may not exist.
@@ -20,7 +20,7 @@ from infra.objects.labels import OWNER, is_copied
 from toolchain.operating import state
 
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
-"""Pulumi's word for a value that a preview cannot know (sdk/v3/go/common/resource/plugin/rpc.go)."""
+"""The text that Pulumi writes for a value that a preview cannot know (sdk/v3/go/common/resource/plugin/rpc.go)."""
 
 SECRET = {state.SIGNATURE: "1b47061264138c4ac30d75fd1eb44270"}
 """Marks a secret in a deployment (sdk/v3/go/common/resource/sig); the import encrypts `plaintext`."""
@@ -56,7 +56,7 @@ def adopt_pending(deployment: dict[str, Any], live: Callable[[Manifest], Manifes
 def adopt_lost(
     deployment: dict[str, Any], steps: Iterable[Mapping[str, Any]], lost: Iterable[Manifest]
 ) -> list[str]:
-    """Add the objects `lost`, which a preview would create and the cluster has, and their components.
+    """Add the objects `lost` and their components: the cluster has these objects, and a preview would create them.
 
     `steps` are those of `pulumi preview --json`. Returns the URNs of the objects.
     """
@@ -87,14 +87,14 @@ def _add(
     resources: list[dict[str, Any]] = deployment.setdefault("resources", [])
     replaced = [each for each in state.half_replaced(deployment) if each["urn"] == resource["urn"]]
     place = resources.index(replaced[0]) if replaced else len(resources)
-    # Only resources after it in the state may depend on it.
+    # In a state, a resource may depend only on resources before it.
     urns = {each["urn"] for each in resources[:place]}
-    # A parent that is missing was itself pending: it does not exist.
+    # If the parent is not in the state, its creation was pending, too, and the parent does not exist.
     if resource["urn"] in urns or resource.get("parent") not in urns:
         return False
     identity: dict[str, Any] = {}
     if inputs is not None and live is not None:
-        # Without a uid, the object would count as sent but never seen.
+        # Without a uid, the object would count as sent to the cluster, but never read back.
         seen = {**inputs, "metadata": {**inputs["metadata"], "uid": live["metadata"].get("uid")}}
         # With another manager's name, the first update would conflict with the fields that the lost state applied.
         manager = {"__fieldManager": found} if (found := field_manager(live)) else {}
@@ -128,7 +128,7 @@ def _identified(wanted: Manifest, live: Manifest) -> dict[str, Any]:
 
 
 def fill_unknown(wanted: Any, live: Any) -> Any:
-    """`wanted`, with a preview's unknown values taken from the live object, or left out if it has none.
+    """`wanted`, with a preview's unknown values taken from the live object, or left out if the live object lacks them.
 
     A value that the preview masks stays a secret.
     """

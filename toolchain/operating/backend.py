@@ -1,4 +1,4 @@
-"""Pulumi's backend, by default files in the project folder; and the salt, which must not reach git."""
+"""Pulumi's backend (by default files in the project folder), and the passphrase's salt, which must not reach Git."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from toolchain.steps import SetupError, run
 
 SALT = LOCAL / "salt"
 FILTER = "trainstack-salt"
-# Pulumi writes the salt of the clone's own passphrase into the stack file. Git does not see that line, unless
-# the file also holds encrypted values: they would be lost without their salt.
+# Pulumi writes the salt of the clone's own passphrase into the stack file. This filter hides that line from Git. If the
+# file also holds encrypted values, Git sees the line: without the salt, nobody could decrypt them.
 CLEAN = """awk '{line[NR] = $0} /^ +secure:/ {keep = 1} \
 END {for (i = 1; i <= NR; i++) if (keep || line[i] !~ /^encryptionsalt:/) print line[i]}'"""
 _SALT_LINE = re.compile(r"^encryptionsalt:.*\n?", re.MULTILINE)
@@ -27,7 +27,7 @@ _SALT_LINE = re.compile(r"^encryptionsalt:.*\n?", re.MULTILINE)
 def prepare(stack: str, variables: Mapping[str, str]) -> None:
     """Create the missing parts of the backend, and select `stack`. Git sees no change.
 
-    Our own backend gets its folder, a passphrase and a salt; the user's backend only the stack and its salt.
+    Our own backend gets its folder, a passphrase and a salt; the user's backend gets only the stack and its salt.
     """
     file = stack_files.file(stack)
     if not user_backend.backend():
@@ -65,7 +65,7 @@ def without_salt(file: Path) -> None:
 
 
 def _remove_other_salt(file: Path) -> None:
-    """Remove the salt of the other backend's passphrase: ours belongs to our backend, the user's to theirs."""
+    """Remove a salt of the backend that is not in use: our passphrase is for our backend, the user's for the user's."""
     found = _SALT_LINE.search(file.read_text())
     if not found:
         return
@@ -99,7 +99,7 @@ def _fresh_salt(variables: Mapping[str, str]) -> str:
         made = place / "Pulumi.salt.yaml"
         found = _SALT_LINE.search(made.read_text()) if made.exists() else None
     if not found:
-        raise SetupError("pulumi made no encryption salt", f"see {LOGS / 'pulumi.log'}")
+        raise SetupError("pulumi wrote no encryption salt", f"see {LOGS / 'pulumi.log'}")
     return found[0]
 
 
@@ -115,8 +115,8 @@ def _hide_salt_from_git() -> None:
 def tell_git_of_new_size(file: Path) -> None:
     """Record the file's size, with the salt in it, in git's index.
 
-    For git, a file of another size is changed; it does not ask the filter then. If the filtered content equals the
-    index, `git add` records the size and stages nothing. A file with edits of the user is left alone.
+    Git takes a file of another size as changed, and does not call the filter. If the filtered content equals the
+    index, `git add` records the size and stages nothing. A file with edits of the user stays unchanged in the index.
     """
     if not _in_git():
         return

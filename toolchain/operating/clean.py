@@ -19,9 +19,10 @@ CACHES = (".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis")
 
 
 def clean(ensure_clean: Callable[[str], None]) -> None:
-    """Remove tools, engine, images, installed packages, environment and state. Raises SetupError while in use.
+    """Remove tools, engine, images, installed packages, environment and state. Stacks that are up are taken down first.
 
-    State in the user's own backend is kept.
+    State in the user's own backend is kept. Raises SetupError if a stack or a cluster is still there after that, or if
+    containers still run in our engine.
 
     Parameters:
         ensure_clean: as for `up.down`, called for each stack that is up.
@@ -38,8 +39,8 @@ def clean(ensure_clean: Callable[[str], None]) -> None:
             leftovers.remove_registries(answering)
         if not engine.stop() and os.geteuid() == 0:  # other users leave root's engine alone
             raise SetupError(
-                "containers still run in the engine that we started",
-                "run `make down` in the project folder that they belong to",
+                "containers still run in the engine that `make up` started",
+                "run `make down` in the clone to which these containers belong",
             )
         with step("container engine, its images and packages"):
             engine.remove()
@@ -64,16 +65,16 @@ def clean(ensure_clean: Callable[[str], None]) -> None:
 
 
 def _ensure_nothing_stands() -> None:
-    """Raise SetupError for stacks whose state names resources: only the state knows that they are ours.
+    """Raise SetupError for stacks whose state names resources: only the state records that these are ours.
 
-    The stack's file may be in another commit, or another command may have created them while this one waited.
+    The stack's file may be in another commit, or another command may have created them while this command waited.
     """
     held = sorted(each.stem for each in state_copies.STACKS.glob("*.json"))
     if standing := [stack for stack in held if state.has_resources(state.deployment(stack))]:
         first = standing[0]
         raise SetupError(
-            f"still up: {', '.join(standing)}; only the state in {LOCAL} knows which objects are theirs",
-            f"check out stacks/Pulumi.{first}.yaml, run `make down STACK={first}`, then `make clean`",
+            f"stacks that are still up: {', '.join(standing)}; only the state in {LOCAL} records their objects",
+            f"restore stacks/Pulumi.{first}.yaml if it is missing, run `make down STACK={first}`, then `make clean`",
         )
 
 
@@ -85,13 +86,14 @@ def _ensure_no_cluster(answering: engine.Engine | None) -> None:
     if answering is None:
         if begun := leftovers.begun():
             raise SetupError(
-                f"{', '.join(begun)}: begun in this clone, and the container engine that may hold it does not answer",
-                f"start that engine, then `make clean`; if it is gone for good, remove {paths.markers()}",
+                f"this clone has begun to create cluster {', '.join(begun)}, and no container engine answers",
+                "start the engine that may hold it, then `make clean`; "
+                f"if that engine no longer exists, remove {paths.markers()}",
             )
     elif there := leftovers.clusters(answering):
         raise SetupError(
-            f"{', '.join(there)}: still exists, and no state in this clone's own backend names it",
-            "run `make down STACK=<its stack>` with the PULUMI_BACKEND_URL that created it, then `make clean`",
+            f"cluster {', '.join(there)} still exists, and no state in this clone's own backend names it",
+            "run `make down STACK=<its stack>` with the PULUMI_BACKEND_URL that `make up` had, then `make clean`",
         )
 
 

@@ -68,7 +68,7 @@ def doctor(stack: str, as_json: bool) -> int:
 
 
 def _looked(name: str, look: Callable[[], Found]) -> Check:
-    """The result of `look`. `make up` would end with a SetupError too; any other error means unknown."""
+    """The result of `look`. A SetupError would also end `make up`; any other error means that the answer is unknown."""
     try:
         return Check(name, *look())
     except SetupError as error:
@@ -119,7 +119,7 @@ def go(nodes: bool = True) -> Found:
     except SetupError as error:
         if to_build(nodes) - {"kubectl"} or engine.find():
             raise
-        return Health.UNKNOWN, f"{error.what}; not needed if the engine can pull the images", error.fix
+        return Health.UNKNOWN, f"{error.what}; Go is not needed if the engine can pull the images", error.fix
     return Health.HEALTHY, f"{shutil.which('go')}, for programs that have to be built"
 
 
@@ -146,7 +146,7 @@ def disk(nodes: bool = True) -> Found:
     there = {folder: next(path for path in (folder, *folder.parents) if path.exists()) for folder, _ in grows}
     said = [
         f"{shutil.disk_usage(there[folder]).free / preflight.GIB:.0f} GiB free for {folder}, "
-        f"which grows by {size / preflight.GIB:.0f}"
+        f"which grows by {size / preflight.GIB:.0f} GiB"
         for folder, size in grows
     ]
     return Health.HEALTHY, "; ".join(said)
@@ -161,9 +161,12 @@ def files() -> Found:
 def container_engine() -> Found:
     """The engine that answers, or whether one can be installed. Raises SetupError."""
     if found := engine.find():
-        return Health.HEALTHY, "ours answers" if found.ours else "the user's own answers"
+        return (
+            Health.HEALTHY,
+            "the engine that `make up` started answers" if found.ours else "your own engine answers",
+        )
     engine.may_install()
-    return Health.HEALTHY, "none answers; `make up` installs and starts Debian's"
+    return Health.HEALTHY, "no engine answers; `make up` installs and starts Debian's docker.io"
 
 
 def other_engines() -> Found:
@@ -173,7 +176,11 @@ def other_engines() -> Found:
         return Health.HEALTHY, "none"
     if found and not found.ours:
         return Health.HEALTHY, f"{other.name}, which is used"
-    return Health.NOT, f"{other.name} does not answer; no second engine is installed beside it", other.fix
+    return (
+        Health.NOT,
+        f"{other.name} does not answer; `make up` installs no second engine beside it",
+        other.fix,
+    )
 
 
 def ports() -> Found:
@@ -184,10 +191,10 @@ def ports() -> Found:
         if (found := PORT.search(file.read_text(errors="replace")))
     }
     if not wanted:
-        return Health.HEALTHY, "no stack file asks for one; kind takes a free one"
+        return Health.HEALTHY, "no stack file names a port; kind takes a free port"
     taken = [f"{port} ({name})" for name, port in wanted.items() if _answers(port)]
     if taken:
-        fix = "nothing if the stack's own cluster is up; else set another `apiServerPort`"
+        fix = "nothing if the stack's own cluster, which is up, uses the port; otherwise set another `apiServerPort`"
         return Health.UNKNOWN, f"in use: {', '.join(taken)}", fix
     return Health.HEALTHY, f"free: {', '.join(map(str, wanted.values()))}"
 
@@ -201,20 +208,20 @@ def _answers(port: int) -> bool:
 def cgroups() -> Found:
     """The version of control groups, and the controllers that pods' limits need."""
     if not is_linux():
-        return Health.HEALTHY, "not checked: the engine's virtual machine has its own"
+        return Health.HEALTHY, "not checked: the engine's virtual machine has its own control groups"
     unified = CGROUPS / "cgroup.controllers"
     version = 2 if unified.is_file() else 1
     there = unified.read_text().split() if version == 2 else [each.name for each in CGROUPS.iterdir()]
     # Version 1 may have two controllers in one folder: cpu,cpuacct.
     known = {word for name in there for word in name.split(",")}
     if missing := [each for each in CONTROLLERS if each not in known]:
-        fix = "boot with these controllers, or give them to this container or virtual machine"
+        fix = "boot the machine with these controllers, or give them to this container or virtual machine"
         return Health.NOT, f"version {version} without {', '.join(missing)}", fix
     return Health.HEALTHY, f"version {version} with {', '.join(CONTROLLERS)}"
 
 
 def watches() -> Found:
-    """Whether one more node can watch its files. If not, its kube-proxy ends and its cluster never gets ready."""
+    """Whether one more node can watch its files. If not, its kube-proxy ends, and its cluster never becomes ready."""
     if not is_linux():
         return Health.HEALTHY, "not checked: the engine's virtual machine has its own limit"
     limit = inotify.limit()
@@ -222,24 +229,25 @@ def watches() -> Found:
         # The instances of the nodes belong to root, and only root can count them.
         return (
             Health.HEALTHY,
-            f"{limit} instances for each user; a node takes about {inotify.OF_A_NODE} of root's",
+            f"{limit} instances for each user; a node takes about {inotify.OF_A_NODE} of root's instances",
         )
     used = inotify.in_use()
     said = f"{used} of {limit} instances in use; a node takes about {inotify.OF_A_NODE}"
     if used + inotify.OF_A_NODE <= limit:
         return Health.HEALTHY, said
-    return Health.NOT, said, "sudo sysctl -w fs.inotify.max_user_instances=512, or take a cluster down"
+    more = max(512, 2 * limit)
+    return Health.NOT, said, f"sudo sysctl -w fs.inotify.max_user_instances={more}, or take a cluster down"
 
 
 def proxies() -> Found:
     """Whether a proxy variable would send requests to this machine's own cluster through the proxy."""
-    if not (named := list(_set(PROXIES))):
+    if not any(_set(PROXIES)):
         return Health.HEALTHY, "none is set"
     excepted = {word.strip() for value in _set(("NO_PROXY",)) for word in value.split(",")}
     if "*" in excepted or excepted.issuperset(LOOPBACK):
         return Health.HEALTHY, "set, but not for this machine"
     missing = ",".join(each for each in LOOPBACK if each not in excepted)
-    said = f"{len(named)} set, and NO_PROXY does not name {missing}: requests to a cluster here would go to the proxy"
+    said = f"a proxy is set, and NO_PROXY does not name {missing}: requests to a cluster here would go to the proxy"
     return Health.NOT, said, f"export NO_PROXY=$NO_PROXY,{missing}"
 
 
@@ -281,16 +289,20 @@ def _existing(stack: str) -> Found:
     file = access.kubeconfig
     if not Path(file).exists():
         said = f"the stack uses an existing cluster, and its kubeconfig is missing: {file}"
-        return Health.NOT, said, f"export KUBECONFIG=FILE, or name it in stacks/Pulumi.{stack}.yaml"
+        return Health.NOT, said, f"export KUBECONFIG=FILE, or name the file in stacks/Pulumi.{stack}.yaml"
     kubectl = installed.choose()["kubectl"]
     if not kubectl.is_available:
-        return Health.HEALTHY, f"reached by {file}; not asked, because kubectl is not installed yet"
+        return (
+            Health.HEALTHY,
+            f"its kubeconfig is {file}; it was not asked, because kubectl is not installed yet",
+        )
     folder = str(kubectl.program().parent)
     variables = {"PATH": os.pathsep.join([folder, environment.path()])}
     if why := api_server.problem(variables, access):
-        fix = "start that cluster, or name another kubeconfig: export KUBECONFIG=FILE"
+        fix = f"start that cluster, or name another kubeconfig in stacks/Pulumi.{stack}.yaml; without one there: "
+        fix += "export KUBECONFIG=FILE"
         return Health.NOT, f"the cluster of {file} does not answer: {why}", fix
-    return Health.HEALTHY, f"answers, reached by {file}"
+    return Health.HEALTHY, f"answers; its kubeconfig is {file}"
 
 
 def checks(stack: str) -> dict[str, Callable[[], Found]]:
@@ -319,7 +331,7 @@ def checks(stack: str) -> dict[str, Callable[[], Found]]:
 def ensure_node_possible(before: state.Deployment, stack: str) -> None:
     """Raises SetupError if the node of a new cluster would have too few inotify instances.
 
-    Its kube-proxy would crash in a loop, and the operator would never get ready.
+    The node's kube-proxy would crash in a loop, and the operator would never become ready.
 
     Parameters:
         before: the stack's state.

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 FILE = LOCAL / "env.json"
 PARALLEL = {"PULUMI_PARALLEL": "128"}
-"""How many objects Pulumi works on at once. Each run that it waits for is one; the default is four per processor."""
+"""How many objects Pulumi works on at once, also runs that it waits for. Its default is four for each processor."""
 
 
 def local(found: Mapping[str, str]) -> dict[str, str]:
@@ -39,8 +39,8 @@ def local(found: Mapping[str, str]) -> dict[str, str]:
 def save(found: Mapping[str, str]) -> None:
     """Save for `make env` what set-up found on this machine.
 
-    The program also reads there which images set-up has named (infra/config/shell_variables.py). The images of all
-    operators on this machine are in the file, for every stack.
+    The Pulumi program also reads the names of images from this file (infra/config/shell_variables.py). The file has the
+    images of all operators on this machine, for every stack.
     """
     LOCAL.mkdir(exist_ok=True)
     operators = cluster_images.known(found, cluster_images.ALL)
@@ -48,7 +48,7 @@ def save(found: Mapping[str, str]) -> None:
 
 
 def load() -> dict[str, str] | None:
-    """What the last set-up found on this machine; None if there was none, or if this shell lacks a program of ours.
+    """What the last set-up found on this machine; None if there was none, or if a program of ours is missing.
 
     Values that depend on the user's own programs are computed again: the last set-up may have had another PATH.
     """
@@ -99,13 +99,19 @@ def for_stack(found: Mapping[str, str], stack: str) -> dict[str, str]:
 
 
 def operators(found: Mapping[str, str], stack: str) -> dict[str, str]:
-    """Variables for the other operators of `stack` besides the training-operator, if they are here: as `for_stack`."""
+    """Variables for the operators of `stack` except the training-operator, if they are on this machine.
+
+    Raises SetupError as `for_stack` does.
+    """
     told = cluster_access(stack)
     return cluster_images.known(found, told.controllers if told else ())
 
 
 def missing(variables: Mapping[str, str], stack: str) -> list[str]:
-    """Names of variables that `stack` needs and that have no value on this machine: as `for_stack`."""
+    """Names of variables that `stack` needs and that have no value on this machine.
+
+    Raises SetupError as `for_stack` does.
+    """
     told = cluster_access(stack)
     nodes = [agreed.NODE_IMAGE] if told and told.cluster else []
     controllers = cluster_images.names_of(variables, told.controllers if told else ())
@@ -113,14 +119,14 @@ def missing(variables: Mapping[str, str], stack: str) -> list[str]:
 
 
 def tools() -> dict[str, str]:
-    """Variables of the last set-up; if there was none, a PATH with the tools that are here."""
+    """Variables of the last set-up; if there was no set-up, a PATH with the tools that are here."""
     return {"PATH": path(), **(load() or {})}
 
 
 def for_child(variables: Mapping[str, str]) -> dict[str, str]:
     """This process's environment for a child, with `variables` added.
 
-    The variable that drops objects of an unreachable cluster is removed: an earlier shell must not decide that.
+    The variable with which Pulumi drops objects of an unreachable cluster is removed: the user's shell must not set it.
     """
     unwanted = [*user_backend.unwanted(), agreed.DELETE_UNREACHABLE]
     kept = {name: value for name, value in os.environ.items() if name not in unwanted}
@@ -134,7 +140,7 @@ def exports(variables: Mapping[str, str]) -> str:
 
 
 def cluster_access(stack: str) -> ClusterAccess | None:
-    """What the program's models read from the file of `stack`; None before they are installed.
+    """What the configuration's Pydantic models read from the file of `stack`; None before their packages are installed.
 
     Raises SetupError for a wrong stack file.
     """
@@ -166,7 +172,7 @@ def cluster_kind(stack: str) -> str | None:
 
 
 def uses_gpu_base(stack: str) -> bool:
-    """Whether the image of `stack` is built on the base of target `gpu`. Raises SetupError as `cluster` does."""
+    """Whether the image of `stack` has the base of target `gpu`. Raises SetupError as `cluster` does."""
     found = cluster_access(stack)
     return bool(found and found.uses_gpu_base)
 
@@ -174,7 +180,8 @@ def uses_gpu_base(stack: str) -> bool:
 def is_protected(stack: str) -> bool:
     """Whether the stack file, or its base, says `protected: true`, here or in the commit.
 
-    A deleted line protects until the deletion is committed. A committed file that the models refuse protects too.
+    A deleted line protects until the deletion is committed. A committed file that is not valid (the configuration's
+    Pydantic models refuse it) also protects the stack.
     Raises SetupError as `cluster` does, and if Git cannot read the commit's file.
     """
     file = stack_files.file(stack)
@@ -205,7 +212,7 @@ def _read_by_models(file: Path) -> dict[str, str]:
 
 
 def _may_protect(texts: Mapping[str, str]) -> bool:
-    """Whether these files may have the key. If not, a bare machine needs no models for the answer."""
+    """Whether these files may have the key `protected`. If not, a bare machine need not install the Pydantic models."""
     # YAML can write a letter as an escape.
     return any("protected" in text or "\\" in text for text in texts.values())
 
@@ -224,7 +231,7 @@ def _protects(name: str, texts: tuple[tuple[str, str], ...]) -> bool:
 
 @cache
 def _cached_access(file: Path, _texts: tuple[tuple[str, str], ...]) -> ClusterAccess:
-    """Cached for each content of the files, because the models need a moment."""
+    """Cached for each content of the files, because the models need time to read them."""
     return _read(file)
 
 
@@ -238,8 +245,8 @@ def _read(file: Path) -> ClusterAccess:
 def link(programs: Iterable[tuple[str, Path]]) -> None:
     """Link these programs, our command and the stand-ins in LINKS, each in its own folder.
 
-    A shell puts only the folders that it needs on PATH, so that the others do not shadow the user's own tools. Links
-    that this shell does not need stay: another shell may need them.
+    A shell has only the folders that it needs on PATH, so that the other programs do not shadow the user's own tools.
+    Links that this shell does not need stay: another shell may need them.
     """
     LINKS.mkdir(parents=True, exist_ok=True)
     for old in LINKS.iterdir():  # links of releases up to 0.1

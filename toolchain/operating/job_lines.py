@@ -1,4 +1,4 @@
-"""Reads what the program prints about jobs that it waits for: short lines for the reader, events for a live view."""
+"""Reads what the Pulumi program prints about jobs, and makes short lines for the reader and events for a live view."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class _Job:
     """The state of a job, read from its lines.
 
     Parameters:
-        tenth: the tenth of the run that was printed last.
+        tenth: how many tenths of its work were done in the last printed line.
         unsaid: the line about its last epoch, while it is held back.
     """
 

@@ -24,13 +24,13 @@ def begun() -> list[str]:
 
 
 def nodes_of_anybody(engine: Engine, cluster: str, *labels: str) -> list[str]:
-    """Ids of the nodes with `labels` of a kind cluster of that name, of any clone, running or stopped."""
+    """Ids of the nodes of kind cluster `cluster` that have `labels`: nodes of any clone, running or stopped."""
     wanted = [f"--filter=label={label}" for label in (f"io.x-k8s.kind.cluster={cluster}", *labels)]
     return engine.output("ps", "--all", "--quiet", *wanted).split()
 
 
 def nodes(engine: Engine, cluster: str, *labels: str) -> list[str]:
-    """The nodes of `nodes_of_anybody` that mount our marker. They are ours."""
+    """The nodes of `nodes_of_anybody` that mount our marker: the nodes of this clone."""
     found = nodes_of_anybody(engine, cluster, *labels)
     return [node for node in found if str(marker(cluster)) in _sources(engine, node)]
 
@@ -45,7 +45,7 @@ def clusters(engine: Engine) -> list[str]:
 def remove_registries(engine: Engine) -> None:
     """Remove this clone's registries with their volumes.
 
-    Nodes pull from them, so all clusters of this clone must be deleted first.
+    Nodes pull from these registries, so all clusters of this clone must be deleted first.
     """
     if registries := engine.output("ps", "--all", "--quiet", "--filter", PROJECT).split():
         engine.output("rm", "--force", "--volumes", *registries)

@@ -1,4 +1,4 @@
-"""Looks up objects in the cluster, and warning events about them, with kubectl."""
+"""Looks up objects in the cluster, and warning events about objects, with kubectl."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def lookup_in(
 ) -> Callable[[Manifest], Manifest | None]:
     """A function that finds the live object of a manifest's kind and name; None if the cluster has no such object.
 
-    It raises SetupError if the cluster does not answer.
+    That function raises SetupError if the cluster does not answer.
     """
 
     def live(manifest: Manifest) -> Manifest | None:
@@ -70,7 +70,7 @@ def lookup_in(
         options = ("--ignore-not-found", "--show-managed-fields", "--output", "json")
         done = kubectl(variables, access, "get", kind, metadata["name"], *namespace, *options)
         if done.returncode:
-            # The definition of the kind does not exist either.
+            # Not even the definition of the kind exists.
             if NO_SUCH_KIND in done.stderr:
                 return None
             raise SetupError(f"cannot read {kind} {metadata['name']} from the cluster: {done.stderr.strip()}")
@@ -83,10 +83,11 @@ def lookup_in(
 def recent_warnings(
     variables: Mapping[str, str], access: state.Access, namespace: str | None, names: Iterable[str]
 ) -> list[str]:
-    """A sentence for each of the latest recent warnings, with its age. Raises SetupError if they cannot be read.
+    """A sentence for each of the latest recent warnings, with its age. Raises SetupError if events cannot be read.
 
     Parameters:
-        names: of objects. An event counts if it is about one of them, or about an object named after one, as pods are.
+        names: names of objects. An event counts if its object has such a name, or a name that begins with one and a
+            dash, as a pod has.
     """
     place = ("--namespace", namespace) if namespace else ("--all-namespaces",)
     chosen = ("--field-selector", "type=Warning", "--output", "json")

@@ -21,7 +21,7 @@ SHOW_CURSOR = "\x1b[?25h"
 
 
 class LiveView:
-    """A view that begins when its program is installed. If it gets no more events, plain lines continue."""
+    """A view that begins when its program is installed. If an event cannot be sent to it, plain lines follow."""
 
     def __init__(self) -> None:
         self.child: subprocess.Popen[bytes] | None = None
@@ -30,7 +30,7 @@ class LiveView:
         """Draw from now on, if there is a terminal and the program is installed."""
         if self.child or not is_terminal() or pulumi_output.is_verbose() or not venv.is_complete():
             return
-        # In its own session: Ctrl-C is for this process, and the view draws the end.
+        # The view has its own session: Ctrl-C goes to this process only, and the view draws the end.
         self.child = subprocess.Popen(
             venv.command(MODULE),
             cwd=ROOT,
@@ -55,7 +55,7 @@ class LiveView:
         return False
 
     def end(self) -> None:
-        """Let it draw the events so far, then print plain lines again."""
+        """Let the view draw the events so far, then print plain lines again."""
         draw_on(None)
         self._end(END_S)
 

@@ -30,10 +30,10 @@ def retain(deployment: dict[str, Any], users: Users) -> None:
 
 
 def _used(deployment: Mapping[str, Any], users: Users) -> list[dict[str, Any]]:
-    """The operator if others have jobs; Kueue and quota if others have queues or workloads; claims that others'
-    pods mount, each with its volume; and namespaces.
+    """The resources of the state that others use.
 
-    A namespace is used if it holds others' objects, or an object that stays.
+    They use the operator if they have jobs, Kueue and the quota if they have queues or workloads, and a claim with its
+    volume if their pods mount it. A namespace is used if it holds others' objects, or an object that stays.
     """
     found = [each for each in state.objects(deployment) if each.get("outputs")]
     claims = {each for each, pods in users["claims"].items() if pods}
@@ -116,5 +116,6 @@ def _fate(claim: Mapping[str, Any], live: Lookup) -> str:
     policy = (volume.get("spec") or {}).get("persistentVolumeReclaimPolicy")
     if policy == "Retain":
         return f"its volume {name} stays when the claim is deleted (reclaim policy Retain)"
-    said = f"reclaim policy {policy}" if policy else "the usual reclaim policy; yours could not be read"
-    return f"its files are deleted with the claim ({said})"
+    if not policy:
+        return "its files are deleted with the claim if the volume's reclaim policy, which could not be read, is Delete"
+    return f"its files are deleted with the claim (reclaim policy {policy})"

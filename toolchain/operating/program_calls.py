@@ -1,4 +1,4 @@
-"""Calls modules of the program in the virtual environment, without Pulumi."""
+"""Calls modules of the Pulumi program (infra/) in the virtual environment, without Pulumi."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def repair_cluster(variables: Mapping[str, str], stack: str) -> None:
 
 
 def cluster_is_gone(variables: Mapping[str, str], deployment: state.Deployment) -> bool:
-    """Whether it is proved that the cluster in `deployment` is gone, with its objects. Raises SetupError.
+    """Whether the cluster in `deployment` is proved to be gone, with its objects. Raises SetupError.
 
     Somebody else's cluster is never proved gone: an API server that does not answer proves nothing.
     """
@@ -69,7 +69,7 @@ def release_volumes(variables: Mapping[str, str], stack: str, own: list[str]) ->
 
 
 def ensure_named_cluster(variables: Mapping[str, str], stack: str) -> None:
-    """Raises SetupError if the cluster in reach is not the one that the stack file names, or if that is unknown."""
+    """Raises SetupError if the cluster that answers is not the one that the stack file names, or if that is unknown."""
     if (told := environment.cluster_access(stack)) and told.is_named:
         with venv.program(environment.for_child(variables)):
             from infra.clusters.existing import kubeconfig
@@ -93,7 +93,7 @@ def inspect(variables: Mapping[str, str], stack: str, outputs: Mapping[str, Any]
 
 
 def dependents(variables: Mapping[str, str], stack: str, own: list[str]) -> dict[str, Any]:
-    """Others' objects that depend on objects of `stack`: `jobs`, and by namespace and claim. Raises SetupError.
+    """Others' objects that depend on objects of `stack`, as `infra.dependents.users` returns them. Raises SetupError.
 
     Parameters:
         own: titles of the stack's own objects.
@@ -105,7 +105,7 @@ def dependents(variables: Mapping[str, str], stack: str, own: list[str]) -> dict
 
 
 def keep_unfollowed(variables: Mapping[str, str], stack: str, jobs: list[dict[str, str]]) -> None:
-    """Keep the logs and records of `jobs` that nobody followed to the end. A line says what cannot be kept."""
+    """Keep the logs and records of `jobs` that nobody followed to the end. A line names what cannot be kept."""
     if jobs:
         with step("keeping logs of jobs that nobody followed"):
             try:
@@ -115,7 +115,7 @@ def keep_unfollowed(variables: Mapping[str, str], stack: str, jobs: list[dict[st
 
                     unfollowed.keep(from_file(stack_files.file(stack)), jobs, say)
             except (SetupError, OSError) as error:
-                say(f"their logs are not kept: {error}")
+                say(f"the logs of these jobs are not kept: {error}")
 
 
 def remove_finished(variables: Mapping[str, str], stack: str, runs: list[dict[str, Any]]) -> None:
@@ -139,8 +139,8 @@ def remove_unfinished(variables: Mapping[str, str], stack: str, cluster: str) ->
 def watch(stack: str) -> int:
     """Show the progress of the jobs of `stack` until they end; 0 if all succeeded, 1 if one failed, 2 if unknown.
 
-    It changes nothing in the cluster, and follows the jobs of any client. It takes no lock, so `make up` may run
-    at the same time. Raises SetupError for a stack that does not exist.
+    This changes nothing in the cluster, and follows jobs that any client created. It takes no lock, so `make up` may
+    run at the same time. Raises SetupError for a stack that does not exist.
     """
     stack_files.check(stack)
     venv.ensure()
@@ -162,7 +162,7 @@ def _follow(variables: dict[str, str], stack: str) -> int:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        start_new_session=True,  # Ctrl-C is for this process
+        start_new_session=True,  # Ctrl-C goes to this process only
     )
     with child, stoppable(child):
         assert child.stdout

@@ -1,7 +1,7 @@
 """`make status ARGS=--metrics`: the stack and its last runs in Prometheus' text format.
 
-For the textfile collector of node_exporter, or any server of a file for Prometheus. Names and units follow
-https://prometheus.io/docs/practices/naming/. An unknown value has no sample.
+The text is for the textfile collector of node_exporter, or for any web server from which Prometheus reads a file. Names
+and units follow https://prometheus.io/docs/practices/naming/. An unknown value has no sample.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Family:
     """The samples of one gauge.
 
     Parameters:
-        name: with its unit at the end.
+        name: the name, with the unit at its end.
         text: its description, one line.
     """
 
@@ -62,7 +62,7 @@ def text(stack: str, findings: Sequence[Finding]) -> str:
 def write(stack: str, file: str) -> int:
     """Write the metrics of `stack` to `file`, whole or not at all; "-" is standard output. Returns the health.
 
-    Raises SetupError if that file cannot be written.
+    Raises SetupError if the file cannot be written.
     """
     findings = status.look_at(stack)
     told = text(stack, findings)
@@ -116,7 +116,10 @@ def jobs(stack: str, findings: Iterable[Finding]) -> list[Family]:
 def volume(stack: str) -> list[Family]:
     """Size and free space of the volume, if it is a folder on this machine."""
     size = Family("trainstack_volume_size_bytes", "Size of the file system that holds the volume.")
-    free = Family("trainstack_volume_free_bytes", "Free space on it for users other than root.")
+    free = Family(
+        "trainstack_volume_free_bytes",
+        "Free space for users other than root, on the file system that holds the volume.",
+    )
     if space := volume_space.of(stack):
         size.add(float(space.size), stack=stack)
         free.add(float(space.free), stack=stack)

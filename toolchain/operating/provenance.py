@@ -1,4 +1,4 @@
-"""Where a run comes from: commit, clean or changed tree, image. It is kept beside the run, never in a manifest.
+"""Where a run comes from: commit, clean or changed tree, image. This is kept beside the run, never in a manifest.
 
 This module also writes the run's model card.
 """
@@ -32,7 +32,7 @@ Source = dict[str, Any]
 
 
 def of_clone(root: Path = ROOT) -> Source:
-    """The `commit` that is checked out, and whether the tree is `clean`; None for values that Git cannot tell."""
+    """The `commit` that is checked out, and whether the tree is `clean`; None for values that Git does not know."""
     top = git.answer(root, "rev-parse", "--show-toplevel")
     if top is None or Path(top).resolve() != root.resolve():
         return {"commit": None, "clean": None}
@@ -47,9 +47,9 @@ def _is_clean(root: Path) -> bool | None:
 
 
 def begin(stack: str) -> list[Source]:
-    """Record the source of this `make up` of `stack`; returns all sources since the last finished one, this one last.
+    """Record the source of this `make up` of `stack`; returns all sources since the last finished `make up`, in order.
 
-    A job continues when its `make up` is killed. The next `make up` then finds a run that an earlier one began.
+    A job continues when its `make up` is killed. The next `make up` then finds a run that an earlier `make up` began.
     """
     sources = [*_begun(stack), {**of_clone(), "began": time.time()}][-MOST_SOURCES:]
     BEGUN.mkdir(parents=True, exist_ok=True)
@@ -102,7 +102,7 @@ def _source(folder: Path, model: Path, sources: Sequence[Source]) -> Source | No
 
 
 def _write_as_old_as(model: Path, file: Path, text: str) -> None:
-    """Write `file` with the time of `model`, so that it does not change when the run ended."""
+    """Write `file` with the time of `model`, so that the time of the run's end does not change."""
     write_whole(file, text, written=model.stat().st_mtime)
 
 
@@ -114,14 +114,14 @@ def report_lines(runs: Iterable[Path]) -> list[str]:
 def card(run: records.Run) -> str:
     """The model card of a finished run: Markdown with the front matter that model hubs read.
 
-    Texts in the front matter are quoted as in JSON, which YAML reads too.
+    Texts in the front matter are quoted as in JSON: YAML reads that, too.
     """
     result = {"accuracy": run.accuracy, "loss": run.loss, "epochs": run.epochs, "seconds": run.seconds}
     file = (run.model or run.folder).name
     dataset, network = str(run.config.get("dataset", "unknown")), str(run.config.get("network", "unknown"))
     about = f"Network `{network}`, trained on `{dataset}` by trainstack. The file is a plain `state_dict`."
     if run.told and not run.by_trainer:
-        about = "Trained by a program of its own on trainstack."
+        about = "Trained by the user's own program on trainstack."
     return (
         f"---\n{_front_matter(run, dataset)}---\n\n# {run.name}\n\n"
         f"{about}\n\n"

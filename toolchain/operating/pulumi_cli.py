@@ -1,4 +1,4 @@
-"""Runs Pulumi: shows its lines at once, passes Ctrl-C on exactly once, and leaves no orphan when we are killed."""
+"""Runs Pulumi: shows its lines at once, passes Ctrl-C on exactly once, and leaves no process when we are killed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _interrupt_with_parent() -> None:
 
 
 def program(variables: Mapping[str, str]) -> str:
-    """The pulumi that `variables` put on PATH. Raises SetupError if there is none."""
+    """The program pulumi on the PATH of `variables`. Raises SetupError if there is none."""
     found = shutil.which("pulumi", path=variables["PATH"])
     if not found:
         raise SetupError("pulumi is not set up yet", "make up")
@@ -48,19 +48,19 @@ def program(variables: Mapping[str, str]) -> str:
 def stream(variables: Mapping[str, str], *arguments: str) -> int:
     """Run `pulumi <arguments>`, and show its output as `pulumi_output` does; returns the exit status.
 
-    If somebody else works on the stack, it waits, and raises SetupError after too long a wait.
+    If somebody else works on the stack, this function waits, and raises SetupError after too long a wait.
 
-    Ctrl-C asks Pulumi to finish running operations, as on a terminal. A wait for a job cannot be cancelled, so after
-    PATIENCE_S Pulumi is told to stop, and then killed. The next run continues.
+    Ctrl-C asks Pulumi to finish running operations, as on a terminal. Pulumi cannot cancel a wait for a job. So this
+    function tells Pulumi after PATIENCE_S to stop, and kills it after twice that time. The next run continues.
     """
     return _in_turn(_stack(arguments), lambda: _streamed(variables, arguments))[0]
 
 
 def _in_turn(stack: str, run: Callable[[], tuple[int, str]]) -> tuple[int, str]:
-    """Call `run` until no lock of somebody else on `stack` refuses it; returns its exit status and output.
+    """Call `run` until no lock of somebody else on `stack` stops it; returns the last call's exit status and output.
 
-    Raises SetupError if such a lock stays for stack_locks.WAIT_S. If the owner of a lock is unknown, that time counts
-    for all locks together.
+    Raises SetupError if such a lock stays for stack_locks.WAIT_S. If the owners of the locks are unknown, that time
+    counts for all locks together.
     """
     deadline = time.monotonic() + stack_locks.WAIT_S
     while True:
@@ -73,7 +73,7 @@ def _in_turn(stack: str, run: Callable[[], tuple[int, str]]) -> tuple[int, str]:
         elif time.monotonic() > deadline:
             raise SetupError(
                 f"stack {stack} is locked:\n{said.strip()}",
-                f"wait until that has ended; {stack_locks.cancel(stack)}",
+                f"wait until the command that holds the lock has ended; {stack_locks.cancel(stack)}",
             )
         else:
             _pause(stack)
@@ -91,7 +91,7 @@ def _stack(arguments: Sequence[str]) -> str:
 
 def _streamed(variables: Mapping[str, str], arguments: Sequence[str]) -> tuple[int, str]:
     with _Interrupted() as interrupted, pulumi_output.watching(arguments) as (watching, options, wanted):
-        # In its own session: otherwise Ctrl-C on the terminal would reach it twice.
+        # Pulumi has its own session: otherwise Ctrl-C on the terminal would reach it twice.
         child = subprocess.Popen(
             [program(variables), *arguments, *options],
             cwd=ROOT,
@@ -157,7 +157,7 @@ class _Interrupted:
 def deployment(variables: Mapping[str, str], stack: str) -> dict[str, Any]:
     """The deployment of `stack` in the backend. Our own backend is read without Pulumi, which saves a second.
 
-    Raises SetupError, for the user's backend with Pulumi's own words.
+    Raises SetupError; for the user's backend, the error has Pulumi's own words.
     """
     if not user_backend.backend():
         return state.deployment(stack)
@@ -182,11 +182,12 @@ def history(variables: Mapping[str, str], stack: str) -> list[dict[str, Any]]:
 
 
 def edit_state(variables: Mapping[str, str], stack: str, edit: Callable[[dict[str, Any]], Edited]) -> Edited:
-    """Let `edit` change the stack's deployment in place; returns what `edit` returned. It loses nobody's update.
+    """Let `edit` change the stack's deployment in place; returns what `edit` returned.
 
-    In a backend of files, the stack's lock is held. Elsewhere Pulumi locks only the import, and `pulumi state` does the
-    same (pkg/v3/cmd/pulumi/state/io.go). So if the state has changed since its export, it is edited again. The history
-    shows an update between the last comparison and the import. A last export must contain the edit.
+    No update of somebody else is lost without an error. In a backend of files, the stack's lock is held. In other
+    backends, Pulumi locks only the import; `pulumi state` works in the same way (pkg/v3/cmd/pulumi/state/io.go). So if
+    the state has changed since its export, it is edited again. The history shows an update between the last comparison
+    and the import. A last export must contain the edit.
 
     Parameters:
         edit: may be called several times, each time with another deployment. A second call on its own result must
@@ -212,12 +213,13 @@ def edit_state(variables: Mapping[str, str], stack: str, edit: Callable[[dict[st
             if not behind and (after := _last_update(asked, stack)) != before:
                 ended = (after or {}).get("endTime")
                 raise SetupError(
-                    f"another update of stack {stack} ended ({ended}) while its state was edited, and may be lost",
-                    f"`make up STACK={stack}`: it finds objects that the state has lost",
+                    f"another update of stack {stack} ended ({ended}) while this command edited the state: "
+                    "the result of that update may be lost",
+                    f"run `make up STACK={stack}`, which finds objects that the state has lost",
                 )
     raise SetupError(
         f"the state of stack {stack} keeps changing: somebody else works on it",
-        "wait until they are done, then run the same command",
+        "wait until that work is done, then run the same command",
     )
 
 
@@ -237,7 +239,7 @@ def _last_update(variables: Mapping[str, str], stack: str) -> dict[str, Any] | N
 
 
 def _output(variables: Mapping[str, str], *arguments: str, stdin: str = "") -> str:
-    """What Pulumi prints. It waits if somebody else works on the stack. Raises SetupError with Pulumi's own words."""
+    """What Pulumi prints. Waits if somebody else works on the stack. Raises SetupError with Pulumi's own words."""
     cmd = [program(variables), *arguments, "--non-interactive"]
     printed = ""
 

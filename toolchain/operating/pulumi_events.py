@@ -23,11 +23,11 @@ POLL_S = 0.1
 SHOWN = {"info", "info#err", "warning", "error"}
 UNTOUCHED = {"same", "read", "refresh"}
 OWN_PLUGIN = re.compile(r"^using pulumi-\S+ from \$PATH at (?P<path>.+)$")
-# Our own message says the same with more words.
+# Our own message says the same in more detail.
 REPEATED = {"update failed", "destroy failed", "refresh failed"}
 FIX = (
-    "fix what it says about each object: after a 403, ask for the right (docs/security.md lists the rights); "
-    "if the cluster does not answer, make it answer (`kubectl get --raw /readyz` says ok); "
+    "repair what the messages name for each object: after a 403, ask for the right (docs/security.md lists rights); "
+    "if the cluster does not answer, repair it until `kubectl get --raw /readyz` prints ok; "
     "then run the same command again"
 )
 """The fix for errors without a fix: Pulumi and its plugins only say what has failed."""
@@ -42,7 +42,7 @@ class Reader:
     Parameters:
         say: gets each line for the reader, once.
         tell: gets each event for a live view.
-        note: gets the names of running operations.
+        note: gets the names of the objects that Pulumi works on.
 
     Attributes:
         expected: `Kind/namespace/name` of objects that may be missing.
@@ -63,7 +63,7 @@ class Reader:
         self.jobs = JobLines(self.say, self.tell)
 
     def begin(self) -> None:
-        """A pulumi starts. Lines of earlier ones are not printed again."""
+        """The command `pulumi` has started. Lines of earlier commands are not printed again."""
         self.earlier |= set(self.said)
         self.said, self.running, self.drifted = [], {}, 0
         self.has_error = self.has_fix = False
@@ -81,7 +81,7 @@ class Reader:
             self._resource(failed["metadata"], "failed")
 
     def end(self) -> None:
-        """The pulumi has ended."""
+        """The command `pulumi` has ended: print the lines that are still held back."""
         self._say_how_many_more()
         self.jobs.flush()
         self.tell({"is": "quiet"})
@@ -108,7 +108,7 @@ class Reader:
         self.said.append(line)
 
     def _drift(self, metadata: Mapping[str, Any]) -> None:
-        """Print what a refresh finds, because the update that follows corrects it without a reason."""
+        """Print what a refresh finds, because the update that follows corrects it and does not say why."""
         if metadata["op"] != "refresh" or not metadata["type"].startswith(agreed.OBJECT):
             return
         if metadata.get("new") is None:
@@ -144,7 +144,7 @@ class Reader:
 
 
 def failed_jobs(events: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """URN -> job, of failed resources. It is empty unless only jobs failed, and other jobs are registered."""
+    """URN -> job, of failed resources. Empty if anything else than a job failed, or if no other job is registered."""
     jobs, failed = set(), set()
     parents: dict[str, str] = {}
     for event in events:
@@ -156,7 +156,7 @@ def failed_jobs(events: Iterable[Mapping[str, Any]]) -> dict[str, str]:
         if ended := event.get("resOpFailedEvent"):
             failed.add(ended["metadata"]["urn"])
         told = event.get("diagnosticEvent") or {}
-        if told.get("severity") == "error" and told.get("urn"):  # a preview that fails says no more
+        if told.get("severity") == "error" and told.get("urn"):  # a preview that fails reports only this
             failed.add(told["urn"])
     found = {urn: _job(parents.get(urn, "")) for urn in failed}
     return found if all(found.values()) and jobs - {*found.values()} else {}
@@ -169,7 +169,7 @@ def _job(component: str) -> str:
 
 
 def _is_custom(metadata: Mapping[str, Any]) -> bool:
-    """Whether it is a real resource, not a component."""
+    """Whether `metadata` is of a real resource, not of a component."""
     return bool((metadata.get("new") or metadata.get("old") or {}).get("custom"))
 
 
@@ -187,7 +187,7 @@ def title(urn: str) -> str:
 
 
 def about_object(diagnostic: Mapping[str, Any]) -> str:
-    """The text of a diagnostic, with its Kubernetes object, which the plugin's own text may not name."""
+    """The text of a diagnostic. If the text does not name its Kubernetes object, the object's name comes first."""
     urn, text = str(diagnostic.get("urn") or ""), str(diagnostic.get("message", "")).strip()
     text = text.removeprefix("error: ")
     is_object = f"::{urn}".split("::")[-2].rpartition("$")[2].startswith(agreed.OBJECT)
@@ -201,7 +201,7 @@ def is_own_plugin(text: str) -> bool:
 
 
 def follow(file: Path, ended: threading.Event) -> Iterator[Mapping[str, Any]]:
-    """The events in `file`, also those written later, until `ended` is set and all are read."""
+    """The events in `file`, also events that are written later, until `ended` is set and all are read."""
     rest = b""
     with file.open("rb") as stream:
         while True:

@@ -23,10 +23,10 @@ VERBOSE = "TRAINSTACK_VERBOSE"
 HIDDEN = {"PULUMI_DEBUG_COMMANDS": "true"}
 """Without this variable, Pulumi hides the option for the event log."""
 DRAWN = {agreed.DRAWN_EVERY_S: "0.5"}
-"""Makes the program report steps more often."""
+"""With this variable, the Pulumi program reports steps more often."""
 
 LAST_LINES_S = 2.0
-"""Seconds to wait for the last output of a pulumi that has ended."""
+"""Seconds to wait for the last output of a command `pulumi` that has ended."""
 
 MOST_KEPT = 40
 PLANS = "preview"
@@ -46,26 +46,26 @@ def be_verbose() -> None:
 
 
 def fix() -> str:
-    """The fix for the errors of the last pulumi; empty if the errors named a fix."""
+    """The fix for the errors of the last command `pulumi`; empty if the errors named a fix."""
     return "" if _reader.has_fix else pulumi_events.FIX
 
 
 def expect_gone(titles: Iterable[str]) -> None:
-    """Do not report objects of these titles as drift if they are gone: the program says why."""
+    """Do not report objects of these titles as drift if they are gone: the Pulumi program says why."""
     _reader.expected = {*titles}
 
 
 def failed_jobs() -> dict[str, str]:
-    """URN -> job, of failed resources of the last pulumi: see pulumi_events.failed_jobs."""
+    """The answer of pulumi_events.failed_jobs for the last command `pulumi`."""
     return dict(_failed)
 
 
 class Output:
-    """The output of one pulumi.
+    """The output of one command `pulumi`.
 
     Parameters:
-        shown: whether all of it is on the screen. Otherwise only the summary is, and the last lines of a failure
-            without a message.
+        shown: whether all of it is shown on the screen. Otherwise only the summary is shown, and the last lines if
+            pulumi failed without a message.
     """
 
     def __init__(self, log: BinaryIO, shown: bool) -> None:
@@ -101,7 +101,7 @@ class Output:
 
 
 class Watching:
-    """Shows what one pulumi does: its output, and its event log if the output is not shown."""
+    """Shows what one command `pulumi` does: its output, or else what its event log says."""
 
     def __init__(self, output: Output, events: Path, follows: bool) -> None:
         self.output, self.events = output, events
@@ -112,13 +112,13 @@ class Watching:
 
     def read(self, pipe: int) -> None:
         """Read its output from `pipe` in the background."""
-        # In a thread: a plugin that outlives pulumi keeps the pipe open, and must not block us.
+        # A thread reads: a plugin that outlives pulumi keeps the pipe open, and must not block us.
         self._start(lambda: self.output.read(pipe))
 
     def ended(self, status: int) -> str:
         """Pulumi has ended with `status`: print the rest; returns the last lines, beginning with the first error.
 
-        It does not print that the stack is locked: the caller that waits for the lock does.
+        It does not print that the stack is locked: the caller waits for the lock, and says so.
         """
         self.over.set()
         for reader in self.readers:
@@ -152,7 +152,7 @@ class Watching:
 
 @contextmanager
 def watching(arguments: Sequence[str]) -> Iterator[tuple[Watching, list[str], dict[str, str]]]:
-    """A watcher for `pulumi <arguments>`, and the options and variables that pulumi needs for it."""
+    """A watcher for `pulumi <arguments>`, and the options and variables that the command needs for the watcher."""
     shown = is_verbose() or arguments[0] == PLANS
     with tempfile.TemporaryDirectory(prefix="trainstack-events-") as folder, _log(arguments, shown) as log:
         events = Path(folder) / "events"

@@ -26,22 +26,24 @@ Manifest = Mapping[str, Any]
 COMPARE = "`make drift` compares every object"
 MOST_KEYS, MOST_LETTERS = 5, 60
 IDENTITY = frozenset({"apiVersion", "kind", "metadata"})
-# Set at creation; later it belongs to a queue (infra/job/queue.py), and `make status` shows its effect.
+# `make up` sets `suspend` at creation. Later a queue sets it (infra/job/queue.py), and `make status` shows its effect.
 LEFT_TO_OTHERS = frozenset({"suspend"})
 HISTORY = STATE / ".pulumi" / "history" / PROJECT
 UPDATE, DESTROY, SUCCEEDED = "update", "destroy", "succeeded"
 
 
 def of_file(stack: str) -> list[str]:
-    """Sentences about the stack file and the last update that this clone knows: what waits, not what is wrong."""
+    """Sentences about keys of the stack file that have changed since the last update that this clone knows."""
     if user_backend.backend():
-        return [f"the stack's history is in a backend of your own, which is not asked: {COMPARE}"]
+        return [f"the stack's history is in your own backend, and `make status` does not ask that: {COMPARE}"]
     last = last_update(stack)
     if last is None:
-        return ["this clone knows of no update to compare with"]
+        return ["this clone has no record of an update to compare with"]
     said = [f"the update of {last.failed:%Y-%m-%d %H:%M} failed: run `make up`"] if last.failed else []
     if agreed.EXTENDS in last.config:
-        said.append(f"the earlier keys of the stack's base are not kept and not compared: {COMPARE}")
+        said.append(
+            f"the earlier keys of the base file (`trainstack:extends`) are not recorded, so not compared: {COMPARE}"
+        )
     keys = _changed_keys(stack, last.config)
     if not keys:
         return [
@@ -67,7 +69,7 @@ def of_objects(
     kinds: Iterable[str],
     objects: Sequence[Manifest],
 ) -> tuple[list[str], list[str]]:
-    """A sentence for each object of `kinds` that is missing or differs from what was applied, and for each unknown one.
+    """A sentence for each object of `kinds` that is missing or changed, and one for each that could not be read.
 
     Parameters:
         objects: the live objects with the stack's mark.
@@ -88,13 +90,13 @@ def of_objects(
             unknown.append(str(error))
             if api_server.FORBIDDEN in str(error):
                 continue
-            break  # the server does not answer: each other object would only cost time
+            break  # the server does not answer: a request for each other object would only cost time
         if found is None and title in may_have_left:
             continue
         if found is None:
             said.append(f"{title} is missing: `make up` creates it")
         elif labels.is_copied(found):
-            said.append(f"{title} is somebody's copy, not this stack's object: `make up` refuses it by name")
+            said.append(f"{title} is somebody's copy, not this stack's object: `make up` stops and names it")
         else:
             said += [f"{title} {line}: `make up` restores it" for line in differences(each, found)]
     return said, unknown
@@ -104,7 +106,7 @@ def _applied(deployment: state.Deployment, kinds: set[str]) -> Iterator[Manifest
     left_behind = {each["urn"] for each in state.left_behind(deployment)}
     for each in state.objects(deployment):
         inputs = each.get("inputs") or {}
-        # An object that is to be deleted, or that was deleted for its replacement, does not have to exist.
+        # An object that Pulumi will delete, or has deleted for its replacement, does not have to exist.
         leaving = each.get("delete") or each.get(state.HALF_REPLACED) or each["urn"] in left_behind
         if inputs.get("kind") in kinds and adoption.object_id(inputs) and not leaving:
             yield inputs
@@ -113,7 +115,7 @@ def _applied(deployment: state.Deployment, kinds: set[str]) -> Iterator[Manifest
 def differences(applied: Manifest, found: Manifest) -> list[str]:
     """`path is B, A was applied` for each field of `applied` that differs in `found`. Other fields are defaults.
 
-    Both are the same object, so kinds and names are not compared.
+    Both manifests are of one object, so kinds and names are not compared.
     """
     metadata = {key: applied["metadata"].get(key) or {} for key in ("labels", "annotations")}
     content = {key: value for key, value in applied.items() if key not in IDENTITY}
@@ -140,7 +142,7 @@ def _differ(path: str, applied: Any, found: Any) -> Iterator[tuple[str, Any, Any
 
 
 def _equal(applied: Any, found: Any) -> bool:
-    """Equal after the API server's changes: it leaves out empty values, and writes quantities in its own form."""
+    """Whether the values are equal: the API server leaves out empty values, and writes quantities in its own form."""
     if applied == found or (not applied and not found):
         return True
     amounts = _amount(applied), _amount(found)
@@ -180,7 +182,7 @@ class LastUpdate:
 
 
 def last_update(stack: str) -> LastUpdate | None:
-    """The last update of `stack`; None if it was never up, was taken down since, or has no complete history.
+    """The last update of `stack`; None if the stack is not up, or has no complete history.
 
     Pulumi writes the history in our file backend after each operation, so a plain `pulumi up` counts too.
     """

@@ -28,7 +28,7 @@ from toolchain.tools import build, installed, plugins, venv
 def project_lock() -> Iterator[None]:
     """Hold the lock of this project folder, because two runs at once would undo each other's work.
 
-    Raises SetupError if another user's run has left files that this user may not write.
+    Raises SetupError if a run of another user has left files that this user may not write.
     """
     preflight.check_access([LOCAL, VENV, cache()])
     with locks.held(_lock_file, _waiting) as handle:
@@ -92,7 +92,7 @@ def prepare(stack: str = "", *, builds_image: bool = False) -> dict[str, str]:
         pulumis.result()
         found = {**home, **running.result().env, **images.result(), **gpu.result()}
         packages.result()
-        # The program resolves a project's packages with the uv that made the virtual environment.
+        # The Pulumi program resolves a project's packages with the uv that made the virtual environment.
         uv = venv.find_uv()
         built += [] if uv == installed.which("uv") else [("uv", uv)]
         found |= venv.uv_cache(uv)
@@ -112,7 +112,7 @@ def makes_nodes(stack: str) -> bool:
 
 
 def prepare_operators(stack: str) -> dict[str, str]:
-    """After `prepare`: prepare the other operators of `stack` besides the training-operator. Raises SetupError."""
+    """After `prepare`: prepare the operators of `stack` other than the training-operator. Raises SetupError."""
     told = environment.cluster_access(stack)
     wanted = told.controllers if told else []
     found = cluster_images.controllers(engine.ensure(), makes_nodes(stack), wanted) if wanted else {}
@@ -136,7 +136,7 @@ def prepare_pulumi() -> dict[str, str]:
 
 
 def _kind(choice: installed.Choice, stack: str, packages: Future[Path]) -> Path | None:
-    """The path of kind; None if it is not here and the stack does not need it.
+    """The path of kind; None if kind is not here and the stack does not need it.
 
     A stack that changes from kind to another cluster still needs kind, to delete the old cluster.
     """
@@ -154,13 +154,13 @@ def _images(
 
 
 def _trainer_image(stack: str, running: engine.Engine, base: dict[str, str]) -> None:
-    """Build the trainer image of `stack`, if any, while the compiler leaves disk and network idle.
+    """Build the trainer image of `stack`, if one is named, while the compiler leaves disk and network idle.
 
-    `pulumi up` then finds the image. An error is not reported here: `pulumi up` meets it again and shows it.
+    `pulumi up` then finds the image. An error is not reported here: `pulumi up` has the same error and shows it.
     """
     if not stack or environment.uses_gpu_base(stack):
         return
-    uv = venv.find_uv()  # the program resolves a project's packages with it
+    uv = venv.find_uv()  # the Pulumi program resolves a project's packages with uv
     variables = environment.for_stack({**running.env, **base, **venv.uv_cache(uv)}, stack)
     variables["PATH"] = os.pathsep.join([variables["PATH"], str(uv.parent)])
     with step("trainer image, beside the tools") as progress:
@@ -175,11 +175,11 @@ def _trainer_image(stack: str, running: engine.Engine, base: dict[str, str]) -> 
         except StoppedError:
             raise
         except SetupError:
-            progress.conclude("not built yet; `pulumi up` tries again and says why")
+            progress.conclude("not built; `pulumi up` tries again, and shows the error")
 
 
 def _gpu_base(stack: str, running: engine.Engine, packages: Future[Path]) -> dict[str, str]:
-    packages.result()  # the program's models tell which base the stack's image is built on
+    packages.result()  # the packages read which base the stack's image has
     wanted = stack and environment.uses_gpu_base(stack)
     return gpu_base.ensure(running) if wanted else gpu_base.known(running)
 
@@ -193,9 +193,9 @@ def _kubectl(images: dict[str, str], running: engine.Engine, kubectl: installed.
 
 
 def fetch(stack: str) -> None:
-    """Download and build everything that `make up` of `stack` needs, so that it needs no network later.
+    """Download and build the tools, packages and images of `stack`, so that `make up` needs no network later.
 
-    That is tools, packages and images. It creates no cluster. Raises SetupError.
+    This creates no cluster. Raises SetupError.
     """
     stack_files.check(stack)
     with project_lock(), preflight.watched():
@@ -208,7 +208,7 @@ def fetch(stack: str) -> None:
         finally:
             engine.stop()  # our engine, if nobody else uses it
     print(
-        f"make up STACK={stack} now downloads nothing, except images that its cluster's nodes pull themselves"
+        f"`make up STACK={stack}` now downloads nothing, except images that the cluster's nodes pull themselves"
     )
 
 

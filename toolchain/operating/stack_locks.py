@@ -31,13 +31,13 @@ from toolchain.paths import ROOT
 from toolchain.steps import SetupError, say, step
 
 PARENT = "TRAINSTACK_PARENT"
-"""This variable of a pulumi names the process that started it. So we find a pulumi that outlives that process."""
+"""A variable with the id of the process that started a pulumi. So we find a pulumi that outlives that process."""
 
 WAIT_S = 120.0
 ORPHAN_S = 5.0
 WRITTEN_S = 2.0
 REUSED_S = 60.0
-"""A process that started so much later than the lock was written is another process with the same id."""
+"""If a process started this many seconds after the lock was written, it is another process with the same id."""
 
 _REFUSALS = (
     "the stack is currently locked by",
@@ -45,9 +45,9 @@ _REFUSALS = (
     r"^error: unexpected end of JSON input$",
     r"/\.pulumi/locks/.*: no such file or directory",
 )
-"""What Pulumi says about a locked stack: in files and buckets, and in its service.
+"""What Pulumi says about a locked stack in a backend of files or a bucket, and in its service.
 
-The last two appear if another Pulumi writes or removes its lock while this one reads it.
+The last two texts appear if another Pulumi writes or removes its lock while this one reads it.
 """
 
 _KEPT = ".pulumi"
@@ -71,12 +71,12 @@ class Lock:
 
     @property
     def is_here(self) -> bool:
-        """Whether its process runs, or ran, on this host."""
+        """Whether the lock's process runs, or ran, on this host."""
         return self.host == socket.gethostname()
 
     @property
     def dead(self) -> bool:
-        """Whether its process has ended. Processes of another host are unknown, so they count as alive."""
+        """Whether the lock's process has ended. Processes of another host are unknown, so they count as alive."""
         if not self.is_here:
             return False
         process = processes.find(self.pid)
@@ -89,7 +89,7 @@ class Lock:
 
     @property
     def orphan(self) -> bool:
-        """Whether its process is a pulumi on this host whose `make up` was killed."""
+        """Whether the lock's process is a pulumi on this host whose `make up` was killed."""
         parent = processes.variable(self.pid, PARENT) if self.is_here else None
         if parent is None:
             return False
@@ -110,7 +110,7 @@ def _is_toolchain(process: processes.Process) -> bool:
 def locks(stack: str) -> list[Lock]:
     """The current locks on `stack`; none if the backend is not a folder.
 
-    Pulumi reads every file there, also a file that still has its temporary name.
+    Pulumi reads every file in the folder of locks, also a file that still has its temporary name.
     """
     folder = user_backend.folder()
     if folder is None:
@@ -126,8 +126,8 @@ def _place(folder: Path, stack: str) -> Path:
 def _lock(file: Path) -> Lock | None:
     """The lock in the file; None if the file is gone. A half-written file gets WRITTEN_S to become complete.
 
-    In this clone's own backend, a file that a crash or a full disk left half written belongs to a dead process: process
-    0. In a backend that others use, its owner is unknown.
+    A crash or a full disk may leave a half-written file. In this clone's own backend, such a lock is of a dead process:
+    process 0. In a backend that others use, the owner of such a lock is unknown.
     """
     began = time.monotonic()
     while True:
@@ -137,7 +137,7 @@ def _lock(file: Path) -> Lock | None:
             return Lock(file, pid, host, user, _time(told.get("timestamp")))
         except (ValueError, KeyError, TypeError):
             with suppress(FileNotFoundError):
-                # By two clocks: a file server may have another clock.
+                # Two clocks measure the time: a file server may have another clock.
                 if max(time.time() - file.stat().st_mtime, time.monotonic() - began) > WRITTEN_S:
                     return Lock(file, host="" if user_backend.backend() else socket.gethostname())
             time.sleep(0.1)
@@ -169,11 +169,11 @@ def release(stack: str) -> None:
             lock.file.unlink(missing_ok=True)
         except OSError as error:
             what = f"the lock of {lock}, which has ended, cannot be removed: {error.strerror}"
-            raise SetupError(what, f"ask its user to remove {lock.file}") from None
+            raise SetupError(what, f"ask that user to remove {lock.file}") from None
 
 
 def _end(lock: Lock) -> None:
-    # The first interrupt tells pulumi to begin nothing more, the second to stop running operations.
+    # The first interrupt tells pulumi to begin nothing more. The second tells it to stop running operations.
     for number in (signal.SIGINT, signal.SIGINT, signal.SIGKILL):
         with suppress(ProcessLookupError):
             os.kill(lock.pid, number)
@@ -194,7 +194,7 @@ def _wait(lock: Lock, stack: str) -> None:
 def cancel(stack: str) -> str:
     """How the user removes a lock whose process may still run."""
     return (
-        "only if its owner says that nothing runs any more, remove the lock: "
+        "only if the lock's owner says that their command has ended, remove the lock: "
         f"`pulumi cancel --yes --stack {stack}`"
     )
 
@@ -217,8 +217,8 @@ def is_refusal(said: str) -> bool:
 def held(stack: str) -> Iterator[dict[str, str]]:
     """Hold the lock of `stack` during several Pulumi commands, if its backend is a folder.
 
-    Pulumi takes its own lock for each command, and our lock would refuse it. So this yields variables for it: they name
-    a folder that shares everything with the backend except the locks. Raises SetupError as `release` does.
+    Pulumi takes its own lock for each command, and our lock would stop it. So this yields variables for these commands.
+    They name a folder that shares everything with the backend except the locks. Raises SetupError as `release` does.
     """
     folder = user_backend.folder()
     if folder is None:
@@ -238,7 +238,7 @@ def held(stack: str) -> Iterator[dict[str, str]]:
 
 
 def _take(folder: Path, stack: str) -> Path:
-    """Take the lock as Pulumi does: look, write, look again. If two processes have written, both remove theirs."""
+    """Take the lock as Pulumi does: look, write, look again. If two processes wrote, both remove theirs and retry."""
     place = _place(folder, stack)
     place.mkdir(parents=True, exist_ok=True)
     told = {
@@ -250,7 +250,7 @@ def _take(folder: Path, stack: str) -> Path:
     while True:
         release(stack)
         name = f"{uuid.uuid4()}.json"
-        # Written in another folder: Pulumi fails if it finds half a file among the locks.
+        # The file is written in another folder: Pulumi fails if it finds half a file among the locks.
         write_whole(folder / _KEPT / _LOCKS / name, json.dumps(told))
         ours = (folder / _KEPT / _LOCKS / name).rename(place / name)
         if all(each.file == ours for each in locks(stack)):
@@ -281,10 +281,11 @@ def end_orphans() -> list[int]:
 
 
 def is_orphan(process: Process, sessions: dict[int, int]) -> bool:
-    """Whether it is a plugin of this user whose pulumi has ended.
+    """Whether `process` is a plugin of this user whose pulumi has ended.
 
-    When its parent ends, a child gets process 1 as parent, or a process that adopts such children. Either way the new
-    parent is in another session. A plugin that somebody started by hand has a living parent, its shell, in its session.
+    When its parent ends, a child gets process 1 as parent, or a process that adopts such children. In both cases the
+    new parent is in another session. A plugin that somebody started by hand has a living parent, its shell, in its
+    session.
 
     Parameters:
         sessions: process id -> session.

@@ -39,7 +39,7 @@ class Access:
 
 
 def deployment(stack: str) -> dict[str, Any]:
-    """The deployment of `stack` in our file backend, read without Pulumi; empty if it was never up.
+    """The deployment of `stack` in our file backend, read without Pulumi; empty if the stack was never up.
 
     Raises SetupError if the state and all its copies are damaged.
     """
@@ -53,7 +53,7 @@ def resources(deployment: Deployment) -> list[Resource]:
 
 
 def of_type(deployment: Deployment, kind: str) -> Resource | None:
-    """The stack's resource of this type, which it has at most once."""
+    """The stack's resource of this type, or None. A stack has at most one."""
     return next((each for each in resources(deployment) if each["type"] == kind), None)
 
 
@@ -63,7 +63,7 @@ def objects(deployment: Deployment) -> list[Resource]:
 
 
 def outputs(deployment: Deployment) -> dict[str, Any]:
-    """The stack's outputs, a second faster than `pulumi stack output`; secrets are masked as there."""
+    """The stack's outputs, a second faster than `pulumi stack output`. It masks secrets in the same way."""
     stack = of_type(deployment, STACK) or {}
     return {name: _masked(value) for name, value in (stack.get("outputs") or {}).items()}
 
@@ -116,10 +116,10 @@ def unfollowed(deployment: Deployment, stack: str) -> list[dict[str, str]]:
 
 
 def access(deployment: Deployment) -> Access | None:
-    """How to reach the cluster of these objects; None if no object is in a cluster.
+    """How to reach the cluster of the state's objects; None if no object is in a cluster.
 
-    The provider's own kubeconfig is encrypted. The path beside it is relative to this clone. It is missing for a
-    cluster that is reached by the usual file (infra/clusters/existing/component.py).
+    The provider's own kubeconfig is encrypted, so the path beside it is read. That path is relative to this clone. It
+    is missing if the stack uses the usual kubeconfig file (infra/clusters/existing/component.py).
     """
     if name := own_cluster(deployment):
         return Access(str(paths.kubeconfig(name)))
@@ -149,7 +149,7 @@ def clusters(deployment: Deployment) -> dict[ClusterKind, dict[str, Any]]:
 
 
 def _whole(deployment: Deployment) -> dict[str, Any] | None:
-    """Properties of the stack's own cluster, if all its objects are deleted with it."""
+    """Properties of the stack's own cluster, if all objects in the cluster are deleted with it."""
     return next((props for kind, props in clusters(deployment).items() if kind.traits.goes_whole), None)
 
 
@@ -191,7 +191,7 @@ def forget_pending(deployment: dict[str, Any]) -> None:
 def left_behind(deployment: Deployment) -> list[Resource]:
     """The objects, and their provider, of an old cluster that the state's cluster has replaced.
 
-    They are gone with the old cluster. Nobody can delete them any more: a request to its API server would hang.
+    These objects are gone with the old cluster. Nobody can delete them: a request to the old API server would hang.
     """
     current = instance(deployment)
     if current is None:
@@ -207,7 +207,7 @@ def left_behind(deployment: Deployment) -> list[Resource]:
 
 
 def forget_left_behind(deployment: dict[str, Any]) -> None:
-    """Remove `left_behind`, and resources that need them, from the state. The next update creates all of them again."""
+    """Remove `left_behind`, and resources that need these, from the state. The next update creates them all again."""
     gone = {id(each) for each in left_behind(deployment)}
     while gone:
         deployment["resources"] = [each for each in resources(deployment) if id(each) not in gone]

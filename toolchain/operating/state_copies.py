@@ -1,7 +1,7 @@
 """Copies of a stack's state in our file backend, in case a full disk damages the file itself.
 
 On a full disk, Pulumi's file backend replaces the whole file by the part that it could write
-(gocloud.dev/blob/fileblob: closing a failed writer renames its half). It does the same to its backup.
+(gocloud.dev/blob/fileblob: closing a failed writer renames the half-written file). It does the same to its backup.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from datetime import datetime
 from pathlib import Path
 
 from infra.atomic_file import write_whole
+from toolchain import failure
 from toolchain.paths import LOCAL, STATE
 from toolchain.steps import SetupError, say
 
@@ -44,13 +45,13 @@ def heal(stack: str) -> None:
     made = datetime.fromtimestamp(source.stat().st_mtime)
     _write(stack, file(stack), source.read_text())
     say(
-        f"the state of stack {stack} was damaged, as by a full disk: the copy of {made:%Y-%m-%d %H:%M:%S} "
-        "replaces it; objects created since then are looked up"
+        f"the state of stack {stack} was damaged, for example by a full disk: the copy of {made:%Y-%m-%d %H:%M:%S} "
+        "replaces it; objects that were created since then are looked up in the cluster"
     )
 
 
 def keep(stack: str) -> None:
-    """Copy the state before Pulumi works on it. Raises SetupError, with nothing changed, if the disk is full."""
+    """Copy the state before Pulumi works on it. Raises SetupError, with nothing changed, if this fails."""
     if text := read(stack):
         _write(stack, _copy(stack), text)
 
@@ -88,7 +89,12 @@ def _write(stack: str, target: Path, text: str) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         write_whole(target, text, mode=0o600)
     except OSError as error:
-        raise SetupError(
-            f"no room to keep the state of stack {stack}: {os.strerror(error.errno or 0)}: {target}",
-            f"{DISK_FULL} says what you may delete; nothing was changed",
-        ) from None
+        why = f"{os.strerror(error.errno or 0)}: {target}"
+        if error.errno in failure.FULL:
+            raise SetupError(
+                f"no room to keep the state of stack {stack}: {why}",
+                f"{DISK_FULL} says what you may delete; nothing was changed",
+            ) from None
+        what = f"the state of stack {stack} cannot be written: {why}"
+        refused = error.errno in failure.REFUSED
+        raise (failure.others_file(target, what) if refused else SetupError(what)) from None

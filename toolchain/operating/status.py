@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 KINDS = "namespaces,persistentvolumes,persistentvolumeclaims,deployments,jobs.batch"
 JOBS = "pytorchjobs.kubeflow.org"
 TRAINJOBS, TRAINJOB = "trainjobs.trainer.kubeflow.org", "TrainJob"
-# The kinds among them that a user with rights in one namespace may list there.
+# The kinds of KINDS that a user with rights in one namespace may list there.
 TENANT_KINDS = "persistentvolumeclaims"
 CLAIM = "PersistentVolumeClaim"
 LISTED = ("Namespace", "PersistentVolume", CLAIM, "Deployment", "Job", "PyTorchJob", TRAINJOB)
-"""What KINDS, JOBS and TRAINJOBS are called in a manifest."""
+"""The names in manifests of KINDS, JOBS and TRAINJOBS."""
 JUDGED = ("PersistentVolume", CLAIM, "Deployment", "PyTorchJob", TRAINJOB)
-"""Those with a phase or a condition. The others are only there, missing or being deleted."""
+"""The kinds of LISTED that have a phase or a condition. Other objects only exist, are missing or are being deleted."""
 OPERATOR = "training-operator"
 NOT_SET_UP = (
     "not asked: the Python packages are missing or out of date; `make fetch` or `make up` installs them"
@@ -103,7 +103,7 @@ RUNBOOKS = {
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the answer.
+    """One line of the output.
 
     Parameters:
         what: the part.
@@ -142,7 +142,7 @@ def status(stack: str, as_json: bool = False) -> int:
 
 
 def look_at(stack: str) -> list[Finding]:
-    """Look at `stack`. An error of the look itself says nothing about the stack."""
+    """Look at `stack`. If looking fails, the stack's health is unknown."""
     try:
         stack_files.check(stack)
         return inspect_stack(stack)
@@ -161,13 +161,13 @@ def _record(finding: Finding) -> dict[str, str | None]:
 
 
 def overall(findings: Iterable[Judged]) -> Health:
-    """A part that is known to be unhealthy counts more than one that is unknown."""
+    """The health of the whole. A part that is known to be unhealthy counts more than a part whose health is unknown."""
     healths = {each.health for each in findings}
     return Health.NOT if Health.NOT in healths else max(healths)
 
 
 def inspect_stack(stack: str) -> list[Finding]:
-    """Check engine, cluster, operator, volume, jobs, space, drift, events, owner; stop at a part that others need."""
+    """Check engine, cluster, operator, volume, jobs, space, drift, events, owner; stop where others need a bad part."""
     try:
         variables = environment.for_stack(environment.load() or {}, stack)
         cluster, access = environment.cluster(stack), environment.access(stack)
@@ -193,7 +193,7 @@ def inspect_stack(stack: str) -> list[Finding]:
     except SetupError as error:
         return [*findings, Finding(Part.OBJECTS, Health.UNKNOWN, str(error))]
     if namespace is None or claim is None:
-        wrong = "the stack file names no claim: `make up` says what is wrong there"
+        wrong = "the stack file names no claim: `make up` says what is wrong in the file"
         findings.append(Finding(Part.CLAIM, Health.UNKNOWN, wrong))
     elif claim not in (each["metadata"]["name"] for each in objects if each["kind"] == CLAIM):
         findings += _claim_by_name(variables, access, namespace, claim)
@@ -224,7 +224,7 @@ def _events(
 def _drift(
     variables: Mapping[str, str], access: state.Access, stack: str, objects: list[dict[str, Any]]
 ) -> list[Finding]:
-    """A key that waits in the stack file is healthy. An object that somebody has changed or deleted is not."""
+    """A changed key of the stack file that waits for `make up` is healthy. A changed or deleted object is not."""
 
     def waiting() -> dict[Health, list[str]]:
         return {Health.HEALTHY: quick_drift.of_file(stack)}
@@ -247,13 +247,13 @@ def _engine() -> Finding:
     found = engine.find()
     if found is None:
         return Finding(Part.ENGINE, Health.NOT, "no container engine answers: `make up` starts it")
-    return Finding(Part.ENGINE, Health.HEALTHY, "ours" if found.ours else "the user's own")
+    return Finding(Part.ENGINE, Health.HEALTHY, "started by `make up`" if found.ours else "your own")
 
 
 def _nodes(cluster: str) -> Finding:
     found = engine.find()
     if found is None:
-        return Finding(Part.CLUSTER, Health.UNKNOWN, f"{cluster}: no engine to ask")
+        return Finding(Part.CLUSTER, Health.UNKNOWN, f"{cluster}: no container engine answers")
     nodes = leftovers.nodes(found, cluster)
     if not nodes:
         return Finding(Part.CLUSTER, Health.NOT, f"{cluster} does not exist: `make up` creates it")
@@ -266,7 +266,7 @@ def _nodes(cluster: str) -> Finding:
 def _objects(
     variables: Mapping[str, str], access: state.Access, stack: str, namespace: str | None
 ) -> list[dict[str, Any]]:
-    """The objects with this stack's name in their mark; only in `namespace` if this user may not list others.
+    """The objects with this stack's name in their mark; only those in `namespace` if this user may not list others.
 
     Raises SetupError.
     """
@@ -280,7 +280,7 @@ def _objects(
             place = ("--namespace", namespace)
             done = live_objects.kubectl(variables, access, "get", tenant_kinds, *place, *options)
             if kinds == other and api_server.FORBIDDEN in done.stderr:
-                continue  # a user without rights to them has created none
+                continue  # a user without rights to these jobs has created none
         if done.returncode and live_objects.NO_SUCH_KIND not in done.stderr:
             raise SetupError(f"cannot list {kinds}: {done.stderr.strip()}")
         found += json.loads(done.stdout)["items"] if done.stdout.strip() else []
@@ -290,7 +290,7 @@ def _objects(
 def _claim_by_name(
     variables: Mapping[str, str], access: state.Access, namespace: str, name: str
 ) -> list[Finding]:
-    """A claim without this stack's label: somebody else made it (storage.kind claim), or it is missing."""
+    """A claim without this stack's label: somebody else made it (`storage.kind: claim`), or it is missing."""
     options = ("--namespace", namespace, "--ignore-not-found", "--output", "json")
     done = live_objects.kubectl(variables, access, "get", TENANT_KINDS, name, *options)
     if done.returncode:
@@ -307,13 +307,13 @@ def inspect_objects(
     not_asked: str = "",
     finished: Mapping[str, Mapping[str, Any]] | None = MappingProxyType({}),
 ) -> list[Finding]:
-    """Operator, volumes and claims, jobs, and the mark last, from the stack's live objects.
+    """The findings on operator, volumes, claims and jobs, and on the owner's mark last, from the stack's live objects.
 
     Parameters:
         waiting: name of the claim that may be Pending because no pod uses it yet; None if no claim may.
         owner: the id in the stack's state; None if the state has none, or was not read.
         not_asked: why the state was not read; empty if it was.
-        finished: what state.finished returns; None if jobs may have been deleted, and nobody can tell.
+        finished: what state.finished returns; None if jobs may have been deleted, and the state was not read.
     """
 
     def bound_or_waiting(claim: dict[str, Any]) -> tuple[bool, str]:
@@ -352,7 +352,7 @@ def inspect_objects(
     ]
     if not (left or by_kind.keys() & {"PyTorchJob", TRAINJOB}):
         health = Health.UNKNOWN if finished is None else Health.NOT
-        why = f"a finished job is deleted; {not_asked}" if finished is None else "`make up`"
+        why = f"a finished job may have been deleted; {not_asked}" if finished is None else "run `make up`"
         findings.append(Finding(Part.JOB, health, f"no job with this stack's mark: {why}"))
     return [*findings, _owner(objects, owner, not_asked)]
 
@@ -406,12 +406,12 @@ def _finished(stack: str, told: ClusterAccess | None) -> Mapping[str, Mapping[st
 
 
 def _owner_in_state(stack: str) -> tuple[str | None, str]:
-    """The stack's id in our own backend, or why it cannot be read.
+    """The stack's owner id in our own backend, or why the id cannot be read.
 
     A stack that was refused before its first object also has an id.
     """
     if user_backend.backend():
-        return None, "it is in the state, and your own backend is not asked: `pulumi stack export` shows it"
+        return None, "`make status` does not ask your own backend: `pulumi stack export` shows the state"
     try:
         return state.owner(state.deployment(stack)), ""
     except SetupError as error:
@@ -422,11 +422,13 @@ def _owner(objects: list[dict[str, Any]], in_state: str | None, not_asked: str) 
     carried = {owner for each in objects if (owner := adoption.owner_of(each))}
     ids = sorted(carried | ({in_state} if in_state else set()))
     if len(ids) > 1:
-        known = f", this stack's is {in_state}" if in_state else ""
-        told = f"objects of several stacks of this name: {', '.join(ids)}{known}"
+        known = f"; this stack has id {in_state}" if in_state else ""
+        told = (
+            f"several stacks of this name have objects in the cluster, with owner ids {', '.join(ids)}{known}"
+        )
         return Finding(Part.OWNER, Health.NOT, told)
     if in_state and not carried:
-        return Finding(Part.OWNER, Health.HEALTHY, f"{in_state}, which no object carries yet")
+        return Finding(Part.OWNER, Health.HEALTHY, f"{in_state}; no object carries this id yet")
     if not ids and not_asked:
         return Finding(Part.OWNER, Health.UNKNOWN, f"no object carries an id; {not_asked}")
     said = ids[0] if ids else "no id yet: `make up` gives one"

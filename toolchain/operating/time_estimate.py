@@ -16,7 +16,7 @@ from toolchain.steps import phase_times
 from toolchain.tools import build, installed, venv
 
 FILE = LOCAL / "times.json"
-# Rough seconds on two cores with empty caches, used until this clone has its own times. Their sum is the middle of the
+# Rough seconds on two cores with empty caches, used if something has to be built. Their sum is the middle of the
 # cold starts in docs/internals/measurements.csv, 12 to 18 minutes, minus later savings in compile time.
 BUILD_S = {
     "kubernetes": 300,
@@ -29,7 +29,7 @@ BUILD_S = {
     "kind": 10,
 }
 BESIDE_S, NODE_IMAGE_S = 150, 30
-"""Images and packages are made while the tools compile, and take at least BESIDE_S. The node image needs the tools."""
+"""Images and packages take at least BESIDE_S. They are made while the tools compile; the node image needs the tools."""
 
 PULLS_S, PACKAGES_S, STACK_S = 90, 60, 90
 CORES = 2
@@ -82,7 +82,7 @@ def cold_start(
     Parameters:
         builds: tools that have to be built.
         packages: whether the Python packages are missing.
-        fewer: tools that have to be built if the stack's cluster already exists.
+        fewer: tools that have to be built if the stack uses an existing cluster; None if `builds` is sure.
         cores: number of cores; None for this machine's.
         pulls: whether images are pulled.
     """
@@ -97,11 +97,12 @@ def cold_start(
     if few is not None and few != names:
         seconds = _seconds(few, packages, cores, pulls)
         lines.append(
-            f"   or about {_about(seconds)} if the cluster exists: it then builds {', '.join(few) or 'no tool'}"
+            f"   or about {_about(seconds)} if the stack uses an existing cluster: this start then builds "
+            f"{', '.join(few) or 'no tool'}"
         )
     if names:
         lines.append(
-            f"   to shorten it: copy {cache()} from another machine, or put pulumi, kind and kubectl on PATH"
+            f"   to shorten this start: copy {cache()} from another machine, or put pulumi, kind and kubectl on PATH"
         )
     return "\n".join(lines)
 
@@ -123,9 +124,9 @@ def last_times() -> Mapping[str, float]:
 
 
 def keep(stack: str, seconds: float) -> None:
-    """Save this run's times, `seconds` in all, for the next run. A full disk does not make it fail.
+    """Save this run's times, `seconds` in all, for the next run. If they cannot be saved, nothing fails.
 
-    The total of a start that has built tools is not saved: the next start does not build them again.
+    The total of a start that has built tools is not saved: the next start does not build these tools again.
     """
     times = dict(phase_times())
     whole = {} if any(name.startswith(build.STEP) for name in times) else {f"make up {stack}": seconds}

@@ -1,4 +1,4 @@
-"""`make up TRACE=FILE`: writes where the time goes, as a file for a browser's trace viewer.
+"""`make up TRACE=FILE`: writes how long each step takes, as a file for a browser's trace viewer.
 
 The format is the Trace Event Format, the JSON that Perfetto and Chrome's own viewer read: an object with
 `traceEvents`. Each complete event (`ph` X) has a begin `ts` and a length `dur` in microseconds, on the line `tid` of
@@ -28,7 +28,7 @@ MICROSECONDS = 1e6
 class Span:
     """Something that lasted from `begin` to `end`, in seconds of one clock.
 
-    `line`: the name of its own line in its group; empty for a line that it shares with spans that do not overlap.
+    `line`: the name of the span's own line in its group; empty if it shares a line with spans that do not overlap.
     """
 
     group: str
@@ -95,7 +95,7 @@ class Recorder:
         self._end(JOBS, f"{event['job']}, epochs", accuracy=event["accuracy"], loss=event["loss"])
 
     def _turn(self, line: str, state: str) -> None:
-        """The span of `state` on this line begins, and that of another state ends."""
+        """End the span of another state on this line, and begin the span of `state`."""
         before = self.open.get((JOBS, line))
         if before is None or before[1] != state:
             self._end(JOBS, line)
@@ -144,7 +144,10 @@ def _lines(spans: list[Span]) -> Iterator[tuple[str, list[Span]]]:
 
 @contextmanager
 def recorded(file: Path | None) -> Iterator[None]:
-    """Write into `file`, if any, where the time of this block goes, also if it fails. Raises SetupError."""
+    """Write into `file` how long each step of the block takes, also if the block fails. Raises SetupError.
+
+    None writes nothing.
+    """
     if file is None:
         yield
         return
@@ -159,5 +162,5 @@ def recorded(file: Path | None) -> Iterator[None]:
         try:
             write_whole(file, json.dumps(trace_events(recorder.finished(), recorder.began)))
             say(f"trace: {file}, for Perfetto or chrome://tracing")
-        except OSError as error:  # it does not change the result of the block
+        except OSError as error:  # this does not change the result of the block
             say(f"no trace was written: {error}")

@@ -48,7 +48,7 @@ def up(stack: str, data_dir: Path | None, ensure_committed: Callable[[str], Call
     Parameters:
         data_dir: folder with a data set to copy first; None for none.
         ensure_committed: called first, with the stack's name. It returns a check that is called after the data set is
-            copied, and again for each plan of a protected stack, because files may have changed meanwhile.
+            copied, and again for each plan of a protected stack, because files may have changed in between.
     """
     stack_files.check(stack)
     user_backend.check(stack)
@@ -118,7 +118,7 @@ def update_again(stack: str, ensure_reviewed: Callable[[], None]) -> state.Deplo
 
 
 def took(seconds: float, times: Sequence[tuple[str, float]]) -> str:
-    """One line with the total time and the longest phases. Each phase has already had its own line."""
+    """One line with the total time and the longest phases. Each phase was already printed on its own line."""
     worth = [each for each in longest(times) if each[1] >= LEAST_PART * seconds]
     phases = ", ".join(f"{name} {each:.1f} s" for name, each in worth)
     return f"took {seconds:.1f} s{f', longest: {phases}' if phases else ''}"
@@ -133,7 +133,7 @@ def longest(times: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
 def _update(
     variables: dict[str, str], stack: str, before: state.Deployment, ensure_reviewed: Callable[[], None]
 ) -> None:
-    """Run `pulumi up`, and what the program asks for between its rounds. `before`: the current state."""
+    """Run `pulumi up` in rounds, and do between them what the Pulumi program asks for. `before`: the current state."""
 
     def pulumi_up(changed: Mapping[str, str], *options: str) -> int:
         if environment.is_protected(stack):
@@ -158,8 +158,8 @@ def _update(
 def _wait_for_api(variables: dict[str, str], stack: str) -> bool:
     """Wait for the API server if it does not answer; returns whether it answers now, and did not before.
 
-    Pulumi's own plugin gives up at the first failure. If the server refuses this user its health, there is nothing to
-    wait for. Raises SetupError.
+    Pulumi's own plugin gives up at the first failure. If the server only refuses to tell this user its health, the wait
+    ends early. Raises SetupError.
     """
     access = state.access(pulumi_cli.deployment(variables, stack))
     if access is None or api_server.problem(variables, access) is None:
@@ -178,7 +178,7 @@ def _forget_left_behind(variables: dict[str, str], stack: str) -> bool:
 
 
 def down(stack: str, ensure_clean: Callable[[str], None]) -> None:
-    """Destroy `stack`; its models stay. Stop the engine that we started, if nothing else uses it.
+    """Destroy `stack`; its models stay. Then stop the engine that we started, if nothing else uses it.
 
     Parameters:
         ensure_clean: called first, with the stack's name, and again before the destruction.
@@ -188,7 +188,7 @@ def down(stack: str, ensure_clean: Callable[[str], None]) -> None:
     with setup.project_lock():
         ensure_clean(stack)
         if leftovers.begun():
-            venv.ensure()  # the program's models say whether one of these clusters is this stack's
+            venv.ensure()  # the Pydantic models say whether one of these clusters is this stack's
         cluster = environment.cluster(stack)
         half_made = cluster is not None and leftovers.marker(cluster).exists()
         # The user's own backend can be read only when Pulumi is installed.
@@ -210,9 +210,10 @@ def down(stack: str, ensure_clean: Callable[[str], None]) -> None:
 def _destroy(
     variables: dict[str, str], deployment: dict[str, Any], stack: str, ensure_clean: Callable[[str], None]
 ) -> None:
-    """Destroy the stack. Its own cluster may be deleted as a whole, without asking its API server.
+    """Destroy the stack. Its own cluster may be deleted as a whole, without a request to the API server.
 
-    In another cluster, the refresh comes first: if an object cannot be read, it fails before the state is edited.
+    In another cluster, the refresh comes first: if an object cannot be read, the refresh fails before the state is
+    edited.
     """
     open_records = state.unfollowed(deployment, stack)
     if state.own_cluster(deployment):
@@ -256,7 +257,7 @@ def _prepared(stack: str, *, builds_image: bool = False) -> dict[str, str]:
     program_calls.repair_cluster(variables, stack)
     _make_sure_of_cluster(variables, stack)
     program_calls.ensure_named_cluster(variables, stack)
-    stack_locks.release(stack)  # pending operations of a living run are not a killed run's
+    stack_locks.release(stack)  # a run that still works has pending operations, too
     if state.has_pending(pulumi_cli.deployment(variables, stack)):
         with step("repairing what a killed run left"):
             live = live_objects.lookup(variables, pulumi_cli.deployment(variables, stack))
@@ -279,7 +280,8 @@ def _set_up(stack: str, *, builds_image: bool = False) -> dict[str, str]:
 def _make_sure_of_cluster(variables: dict[str, str], stack: str) -> None:
     """Make sure that the next refresh can read the stack's objects. Raises SetupError if they cannot be read.
 
-    If their cluster is proved gone, they are removed from the state; otherwise it waits for the API server.
+    If the cluster is proved to be gone, its objects are removed from the state. Otherwise this waits for the API
+    server.
     """
     deployment = pulumi_cli.deployment(variables, stack)
     if not state.objects(deployment):
@@ -291,7 +293,7 @@ def _make_sure_of_cluster(variables: dict[str, str], stack: str) -> None:
             _pulumi(given_up, "refresh", stack=stack)
     elif (access := state.access(deployment)) and api_server.problem(variables, access):
         if not api_server.is_named(variables, access):
-            # The kubeconfig was moved, or its context renamed. The update uses what the stack file says.
+            # The kubeconfig was moved, or its context renamed. The update uses the kubeconfig of the stack file.
             access = environment.access(stack) or access
         api_server.wait(variables, access)
 

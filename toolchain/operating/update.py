@@ -1,6 +1,7 @@
-"""Runs `pulumi up` until it is done. The program stops it, with nothing changed, if `make up` has to act first.
+"""Runs `pulumi up` again and again until nothing is left to do.
 
-The program writes the request into a file: objects to add to the state, or a cluster that is replaced with its objects.
+The Pulumi program (infra/) ends a run, with nothing changed, if `make up` has to act first. It writes its request into
+a file: objects to add to the state, or the name of a cluster that is replaced; its objects are deleted with it.
 
 A protected stack is updated only from a commit that contains the commit applied last, by a plan that is shown first.
 `--save-plan` and `--plan` are experimental in Pulumi (3.260). An update that differs from the plan fails.
@@ -59,13 +60,13 @@ def update(variables: Mapping[str, str], stack: str, pulumi_up: Run, repaired: C
                 if not failed.keys() - left_out.keys():
                     break
                 left_out |= failed
-                say(f"{_named(left_out)} failed: the others go on, except jobs that wait for it")
+                say(f"{_named(left_out)} failed: other jobs continue, except jobs that wait for a failed job")
             else:
                 rounds += 1
             # A resource that failed is not in the state, and a refresh would not know its name.
             options = _excluding(left_out) if left_out else ["--refresh"]
             if "replaced" in asked:
-                say(f"cluster {asked['replaced']} is replaced; its objects go with it")
+                say(f"cluster {asked['replaced']} is replaced; its objects are deleted with it")
                 options = []  # a refresh would start the plugin while the old cluster is there
             elif lost := asked.get("objects"):
                 _adopt_lost(variables, stack, lost)
@@ -82,7 +83,7 @@ def _named(left_out: Mapping[str, str]) -> str:
 def _excluding(left_out: Mapping[str, str]) -> list[str]:
     """Options that leave out failed resources, and the resources that depend on them.
 
-    `--continue-on-error` also continues, but when the program ends early, it deletes what was not registered.
+    `--continue-on-error` also continues, but if the program ends early, Pulumi deletes what was not registered.
     """
     return ["--exclude-dependents", *(word for urn in sorted(left_out) for word in ("--exclude", urn))]
 
@@ -100,22 +101,24 @@ def _adopt_lost(variables: Mapping[str, str], stack: str, lost: list[dict[str, A
         )
         running.conclude(f"{len(taken)} of {len(lost)} added")
     if not taken:
-        raise SetupError("objects of this stack are in the cluster, but could not be added to its state")
+        raise SetupError(
+            "objects of this stack are in the cluster, but `make up` could not add them to the stack's state"
+        )
 
 
 def pass_up_flags(adopt: str, replace_cluster: str) -> None:
-    """Tell the program, by environment variables, what the user allows for this run only.
+    """Tell the Pulumi program, by environment variables, what the user allows for this run only.
 
-    Raises SetupError if `adopt` is not an owner's id.
+    Raises SetupError if `adopt` is not an owner id.
 
     Parameters:
-        adopt: id of the owner whose objects are taken over; empty for none.
+        adopt: the owner id of the objects that are taken over; empty for none.
         replace_cluster: `yes` if the cluster may be replaced.
     """
     if adopt and not agreed.OWNER_ID.fullmatch(adopt):
         raise SetupError(
-            f"ADOPT={adopt} is not an owner's id, which has 16 characters, 0 to 9 and a to f",
-            "`make status` shows it",
+            f"ADOPT={adopt} is not an owner id, which has 16 characters: digits 0 to 9 and letters a to f",
+            "`make status` shows the id",
         )
     for name, value in ((agreed.ADOPT, adopt), (agreed.REPLACE_CLUSTER, replace_cluster)):
         if value:
@@ -125,8 +128,8 @@ def pass_up_flags(adopt: str, replace_cluster: str) -> None:
 def ensure_contained(variables: Mapping[str, str], stack: str) -> None:
     """Raises SetupError if this clone's commit does not contain the commit of the last update of `stack`.
 
-    An older commit may be applied later: by a slow runner, or from a clone that was not pulled for a week. It is
-    reviewed and clean, but would undo a newer merge. Pulumi keeps the commit of every update in its history.
+    Somebody may apply an older commit later: a slow runner, or a user of a clone that was not pulled for a week. That
+    commit is reviewed and clean, but would undo a newer merge. Pulumi keeps the commit of every update in its history.
     """
     done = pulumi_cli.history(variables, stack)
     last = next((each for each in done if each["kind"] in ("update", "destroy")), None)
@@ -142,8 +145,8 @@ def ensure_contained(variables: Mapping[str, str], stack: str) -> None:
     )
     raise SetupError(
         f"{what}, which {text}",
-        "apply a commit that contains it: `git pull`; in a runner, clone the whole history; to go back, "
-        "revert it on the main branch and apply the result",
+        "check out a commit that contains that commit: `git pull`; in a runner, clone the whole history; to go back, "
+        "revert that commit on the main branch and apply the result",
     )
 
 
@@ -180,14 +183,15 @@ def retrying_failed_jobs(
 ) -> Iterator[tuple[dict[str, str], Callable[[], bool]]]:
     """The variable for `pulumi up`, and a function that deletes jobs that failed before this `make up`.
 
-    A user who runs `make up` again has fixed the cause, but Pulumi sees no change and waits for the failed job. So
-    the job is deleted and created again. Plain `pulumi up` leaves such a job, and so do engines that reconcile: no
-    user asked them.
+    A user who runs `make up` again has fixed the cause, but Pulumi sees no change and waits for the failed job. So the
+    job is deleted and created again. Plain `pulumi up` leaves such a job unchanged, and so do engines that reconcile:
+    there, no user has asked for another try.
 
     Parameters:
         before: the state before the update. A job that is not in it is new, and its failure is reported.
 
-    The function returns whether there were such jobs. It raises SetupError if one is not gone in time.
+    The function returns whether there were such jobs. It raises SetupError if such a job still exists after GONE_S
+    seconds.
     """
     access = state.access(before)
     with tempfile.TemporaryDirectory(prefix="trainstack-failed-") as folder:

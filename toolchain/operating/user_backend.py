@@ -1,7 +1,8 @@
 """Which backend and passphrase Pulumi uses: this clone's or the user's own.
 
-`make env` exports this clone's. A user who sets PULUMI_BACKEND_URL to another address has their own backend. It stays
-in use, and its secrets are never encrypted with our passphrase, because `make clean` removes that.
+`make env` exports the backend and the passphrase of this clone. A user who sets PULUMI_BACKEND_URL to another address
+has their own backend. Then that backend is used, and its secrets are never encrypted with our passphrase, because
+`make clean` removes our passphrase.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ BACKEND = "PULUMI_BACKEND_URL"
 PHRASE = "PULUMI_CONFIG_PASSPHRASE"
 PHRASE_FILE = "PULUMI_CONFIG_PASSPHRASE_FILE"
 CLONE = "TRAINSTACK_CLONE"
-"""Names the clone whose `make env` has set up the shell. Its backend and passphrase are not the user's own."""
+"""Names the clone whose `make env` has set up the shell. A clone's backend and passphrase are not the user's own."""
 
 _FILES = "file://"
-# A service encrypts secrets itself. So does the provider that the stack file names, unless it is a passphrase.
+# A service encrypts secrets itself. So does a provider that the stack file names, except the provider `passphrase`.
 _SERVICES = ("https://", "http://")
 _PROVIDER = re.compile(r"^secretsprovider: *['\"]?(?!passphrase)\w", re.MULTILINE)
 
@@ -40,7 +41,8 @@ def folder() -> Path | None:
         return STATE
     if not url.startswith(_FILES):
         return None
-    # As Pulumi reads it (pkg/v3/backend/diy/backend.go, massageBlobPath): from its own folder, `~` is the user's home.
+    # As Pulumi reads the path (pkg/v3/backend/diy/backend.go, massageBlobPath): relative to Pulumi's own folder, and
+    # `~` is the user's home.
     return ROOT / Path(unquote(url.removeprefix(_FILES).partition("?")[0])).expanduser()
 
 
@@ -74,7 +76,7 @@ def variables() -> dict[str, str]:
 def unwanted() -> list[str]:
     """Variables of this process that would make Pulumi use the wrong passphrase."""
     if not backend():
-        return [PHRASE]  # Pulumi prefers it to the passphrase file
+        return [PHRASE]  # Pulumi prefers this variable to the passphrase file
     return [] if passphrase() else [PHRASE_FILE]
 
 
@@ -93,7 +95,7 @@ def check(stack: str) -> None:
             f"{BACKEND} names a backend of your own ({url.partition(':')[0]}:…), "
             "and the shell has no passphrase for it",
             f"export {PHRASE_FILE}=<the file with the stack's passphrase>, "
-            f"or `unset {BACKEND}` to use this clone's own",
+            f"or `unset {BACKEND}` to use this clone's own backend",
         )
 
 

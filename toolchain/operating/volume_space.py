@@ -13,7 +13,7 @@ from toolchain.steps import SetupError
 
 ALERT = "TrainstackVolumeNearlyFull"
 NEARLY_FULL = 0.1
-"""If less than this part of the file system is free, it is too little, here and in the alert rule of that name."""
+"""If less than this part of the file system is free, the volume is nearly full, here and in the alert rule ALERT."""
 
 
 @dataclass(frozen=True)

@@ -37,13 +37,13 @@ WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = (
 )  # LEFT: nine digits in DejaVu, a wide font
 MOST_POINTS = 400
 TICKS = 4
-"""About how many spaces are between the numbers beside a curve."""
+"""About how many intervals the numbers beside a curve divide its height into."""
 
 LEAST_SPAN = 0.01
-"""The least height of a curve's frame, as a part of its values. A smaller difference is noise, and looks straight."""
+"""The least height of a curve's frame, as a part of its values. A smaller difference is noise, and looks flat."""
 
 FEW = 20
-"""Curves with at most so many points get a dot for each."""
+"""If a curve has at most this many points, it gets a dot for each point."""
 STYLE = """
 :root { color-scheme: light dark; --page: #ffffff; --text: #1b2430; --soft: #4a5868; --rule: #8592a0;
   --line0: #1f5f9e; --line1: #a3400f }

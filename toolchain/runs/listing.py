@@ -40,13 +40,13 @@ HEAD = (
 )
 MODELS_HEAD = ("model", "run", "ended", "data", "network", "accuracy", "loss", "commit")
 MOST_WORDS = 28
-"""The most characters of a command in a row."""
+"""The most characters of a command that a row shows."""
 LOOPBACK = "127.0.0.1"
 PORT = "6006"
 LOCK = ROOT / "requirements-board.lock"
 PACKAGES = LOCAL / "tensorboard"
 EVENTS = "*/runs/*/events.out.tfevents.*"
-ANOTHER = "make board PORT=0 uses a free port and shows it"
+ANOTHER = "`make board PORT=0` uses a free port and shows its number"
 
 
 def show(stack: str | None, order: str, as_json: bool) -> None:
@@ -57,7 +57,7 @@ def show(stack: str | None, order: str, as_json: bool) -> None:
         print(json.dumps([as_record(run) for run in runs], indent=2))
     elif runs:
         print("\n".join(table([HEAD, *(row(run) for run in runs)])))
-        print("* this run's model is at the top of the stack's folder")
+        print("* the model at the top of the stack's folder is from this run")
     elif stack is None:
         print("no runs yet; `make up` makes one")
     else:
@@ -101,7 +101,7 @@ def row(run: Run) -> tuple[str, ...]:
 
 
 def _trains(run: Run) -> tuple[str, str]:
-    """Data and network. For another program than our trainer, data is unknown, and network is its command."""
+    """Data and network. If the program is not our trainer, data is unknown, and the command stands for the network."""
     command = str(run.program.get("command") or "")
     if run.by_trainer or not run.told:
         return str(run.config.get("dataset", "?")), str(run.config.get("network", "?"))
@@ -145,7 +145,7 @@ def show_models(as_json: bool) -> None:
 def models() -> list[tuple[Path, list[Run]]]:
     """Each model at the top of a stack's folder, with the runs whose own model is equal byte for byte.
 
-    There may be several runs, because the same training gives the same model, or none, because a run was removed.
+    A model may have several runs, because the same training gives the same model, or none, because a run was removed.
     """
     current = [run for run in records.all_runs() if run.is_current]
     tops = {each for each in records.models_folder().glob("*/*.pt") if not each.name.startswith(".")}
@@ -169,7 +169,7 @@ def model_row(model: Path, runs: list[Run]) -> tuple[str, ...]:
     """The model's cells, in the order of MODELS_HEAD, with the latest of its runs."""
     name = str(model.relative_to(records.models_folder().parent))
     if not runs:
-        return (name, "of no run here", *[""] * (len(MODELS_HEAD) - 2))
+        return (name, "from no run on this machine", *[""] * (len(MODELS_HEAD) - 2))
     run = runs[-1]
     return (
         name,
@@ -185,18 +185,18 @@ def model_row(model: Path, runs: list[Run]) -> tuple[str, ...]:
 def board(port: str) -> None:
     """Replace this process by TensorBoard with the runs of all stacks, on `port`, only for browsers on this machine.
 
-    It reads new runs as they appear, and ends with Ctrl-C.
+    TensorBoard reads new runs as they appear, and ends with Ctrl-C.
     Raises SetupError for a wrong port, or a port in use.
     """
     _ensure_free(_port(port))
     program = venv.ensure_beside(PACKAGES, LOCK) / "python"
     if not any(records.models_folder().glob(EVENTS)):
-        say("no run has written events yet: each run appears here when `make up` trains it")
+        say("no run has written events yet: a run appears in TensorBoard when `make up` trains it")
     os.execv(program, [str(program), *_arguments(port)])
 
 
 def _arguments(port: str) -> list[str]:
-    """TensorBoard's arguments. Its simple reader, without a second process, is enough for files of some kilobytes."""
+    """TensorBoard's arguments. Its simple reader, in the same process, is enough for files of some kilobytes."""
     where = ["--logdir", str(records.models_folder()), "--host", LOOPBACK, "--port", port]
     return ["-m", "tensorboard.main", *where, "--load_fast", "false"]
 

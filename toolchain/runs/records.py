@@ -33,14 +33,13 @@ class Run:
 
     Parameters:
         stack: its stack.
-        name: of its folder, `<job>-<id>`.
+        name: the name of its folder, `<job>-<id>`.
         folder: where its files are.
-        config: its configuration; for another program than our trainer also command and environment; empty if
-            unknown.
+        config: its configuration, with command and environment if the program is not our trainer; empty if unknown.
         epochs: how many are done.
         accuracy: share of the test images that it recognizes after the last epoch, 0 to 1; None before the first.
         loss: mean loss of the test images after the last epoch.
-        seconds: of training until then.
+        seconds: seconds of training until then.
         ended: when its files were last written.
         model: its own model; None while it is not finished.
         origin: commit, whether the tree was clean, and image, from `make up`; empty if unknown.
@@ -64,12 +63,12 @@ class Run:
 
     @property
     def by_trainer(self) -> bool:
-        """Whether our trainer made it, according to config.json."""
+        """Whether our trainer made the run, according to config.json."""
         return self.config.keys() >= TRAINERS
 
     @property
     def is_finished(self) -> bool:
-        """Whether it has succeeded. Our trainer writes the model last; another program may write it at any time."""
+        """Whether the run has succeeded. Our trainer writes the model last; other programs may write it at any time."""
         if self.by_trainer or not self.told:
             return self.model is not None
         return self.outcome == agreed.SUCCEEDED
@@ -91,7 +90,7 @@ class Run:
 
     @property
     def is_trial(self) -> bool:
-        """Whether it is a trial of a search. The stack's own model never comes from a trial."""
+        """Whether the run is a trial of a search. The stack's own model never comes from a trial."""
         return self.folder.parents[1].name == TRIALS and self.folder.parents[2].name == self.stack
 
     @property
@@ -151,7 +150,7 @@ def find(name: str) -> Run:
     if found:
         raise SetupError(
             f"several runs are called {name}: {listed}",
-            "write the whole name that `make runs` lists, with its stack: dev/<run>",
+            "write the whole name that `make runs` lists, with the stack's name: dev/<run>",
         )
     raise SetupError(f"no run is called {name}", f"use a run that `make runs` lists: {listed}")
 
@@ -246,7 +245,7 @@ def number(value: object) -> float | None:
         return None
     try:
         return value if math.isfinite(value) else None
-    except OverflowError:  # a whole number that no float holds
+    except OverflowError:  # a whole number that is too large for a float
         return None
 
 
@@ -266,7 +265,7 @@ def mapping(file: Path) -> dict[str, Any]:
 def metrics(run: Run) -> list[dict[str, Any]]:
     """The readable lines of the run's metrics.jsonl, else the lines that its program printed, in order.
 
-    A printed line without a step gets the step of the line before. If no line has a step, it gets its line number.
+    A printed line without a step gets the step of the line before. If no line has a step, each gets its line number.
     """
     if journal := list(_lines(run.folder / METRICS)):
         return journal

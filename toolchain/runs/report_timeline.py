@@ -38,7 +38,7 @@ main { display: block } .wide { overflow-x: auto } pre { overflow-x: auto; font-
 def complete(folders: Iterable[Path]) -> None:
     """Complete the report of each run in `folders` with origin and timeline, if they are known.
 
-    A run without a report gets one from its record. If that fails, a line says so.
+    A run without a report gets a report from its record. If this fails, a line says so.
     """
     for folder in folders:
         page = folder / agreed.REPORT
@@ -69,7 +69,7 @@ def entries(folder: Path) -> list[Entry]:
 
 
 def with_origin(page: str, origin: Mapping[str, Any]) -> str:
-    """`page` with a section on commit, tree and image; unchanged if they are unknown, or `page` has no place for it."""
+    """`page` with a section on commit, tree and image; unchanged if all are unknown, or `page` has no place for it."""
     if not origin:
         return page
     clean = origin.get("clean")
@@ -83,19 +83,20 @@ def with_origin(page: str, origin: Mapping[str, Any]) -> str:
 
 
 def with_timeline(page: str, found: list[Entry]) -> str:
-    """`page` with the timeline; unchanged if it is empty, or the page has no place for it."""
+    """`page` with the timeline; unchanged if the timeline is empty, or `page` has no place for it."""
     if not found:
         return page
     first = _time(found[0][0])
     # Times of day would be too wide for the screen of a phone.
     rows = [(clock(_time(at) - first), about, what) for at, about, what in found]
-    said = f"From {first:%Y-%m-%d %H:%M:%S} UTC on, as the API server told it to the command that waited for the job."
+    since = f"{first:%Y-%m-%d %H:%M:%S} UTC"
+    said = f"Times after {since}. The API server told them to the command that waited for the job."
     content = table("Timeline", ("after", "about", "what"), rows)
     return _with_section(page, "timeline", "What happened to job and pods", said, content)
 
 
 def _with_section(page: str, name: str, title: str, said: str, content: str) -> str:
-    """`page` with this section before the last one. It replaces an earlier section of that name."""
+    """`page` with this section before the last one. The section replaces an earlier section of that name."""
     if page.count(BEFORE_SECTION) != 1 or page.count(BEFORE_LINK) != 1:
         return page
     begin, link = f'<section aria-labelledby="{name}">', f'<li><a href="#{name}">{title}</a></li>'
@@ -122,7 +123,7 @@ def _time(text: str) -> datetime:
 
 
 def _replace(page: Path, text: str, ended: float) -> None:
-    """Write the page in one step, with the time of the old page, or of the run's end. That time must not change.
+    """Write the page in one step, with the time of the old page, else of the run's end. That time must not change.
 
     Parameters:
         ended: when the run has ended, in seconds since 1970.
@@ -133,7 +134,7 @@ def _replace(page: Path, text: str, ended: float) -> None:
 
 
 def from_record(run: Run) -> str:
-    """The page, with the same places for origin and timeline as our trainer's report."""
+    """A report made from the run's record, with the same places for origin and timeline as our trainer's report."""
     sections = [*_sections(run)]
     links = "".join(f'<li><a href="#{name}">{title}</a></li>' for name, title, _ in sections)
     parts = "".join(
@@ -164,8 +165,10 @@ def _sections(run: Run) -> Iterator[tuple[str, str, str]]:
     if logs:
         yield "logs", "Logs", "".join(logs)
     stack, name = escape(run.stack), escape(run.name)
-    use = f"<p>Back to its model: <code>make use STACK={stack} RUN={name}</code></p>" if run.model else ""
-    again = f"<p>The same training again: <code>make rerun STACK={stack}</code></p>{use}"
+    use = (
+        f"<p>To use its model again: <code>make use STACK={stack} RUN={name}</code></p>" if run.model else ""
+    )
+    again = f"<p>To run the same training again: <code>make rerun STACK={stack}</code></p>{use}"
     yield "again", "How to run it again", again
 
 

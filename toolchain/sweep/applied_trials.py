@@ -1,4 +1,4 @@
-"""The trials' jobs in the stack: the program reads them from a file, and the stack file stays unchanged."""
+"""The trials' jobs in the stack. The Pulumi program reads the trials from a file; the stack file stays unchanged."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class AppliedTrials:
     """Jobs of one stack, applied by `make up` first, then by `pulumi up` alone.
 
     Parameters:
-        name: of the stack.
+        name: the stack's name.
         asked: the search.
-        file: the file with the trials for the program.
+        file: the file with the trials for the Pulumi program.
         ensure_unprotected: called before each change.
     """
 

@@ -9,9 +9,9 @@ from toolchain.sweep import trials
 from toolchain.sweep.trials import TAKEN_DOWN, Answer, Search, Stack, Study, Trial, observe
 
 MOST_SILENT = 20
-"""After so many rounds without an answer, it is no short pause of the API server: `make up` repairs the cluster."""
+"""After this many rounds without an answer, the API server is not just slow: `make up` repairs the cluster."""
 MOST_FAILED = 3
-"""If so many trials fail before one succeeds, the cause is one mistake, not bad luck."""
+"""If this many trials fail before one succeeds, all have probably failed for the same reason, so the search ends."""
 FINAL = (trials.COMPLETE, trials.PRUNED, trials.FAILED)
 
 
@@ -42,14 +42,14 @@ def search(
         if len(failed) >= MOST_FAILED and not answer.in_state(trials.COMPLETE):
             raise SetupError(
                 f"{len(failed)} trials failed, and no trial succeeded",
-                "fix what their last lines say, then run the same command to continue",
+                "fix the error in their last log lines, then run the same command to continue",
             )
         under_way = answer.in_state(trials.RUNNING)
         lost = _lost(asked, under_way, conditions, submitted)
         if missing := lost & made_again:
             raise SetupError(
                 f"the stack created no job for {', '.join(sorted(missing))}, or somebody deletes it at once",
-                f"look: kubectl get {asked.resource} --namespace {asked.namespace}; "
+                f"look at the jobs: kubectl get {asked.resource} --namespace {asked.namespace}; "
                 "then run the same command to continue",
             )
         if _numbers(answer) != submitted or lost:
@@ -63,14 +63,14 @@ def search(
 
 
 class _Silence:
-    """Counts rounds without an answer of the cluster, and reacts."""
+    """Counts rounds in which the cluster does not answer, and reacts."""
 
     def __init__(self, stack: Stack, say: Callable[[str], None]) -> None:
         self.stack, self.say = stack, say
         self.rounds, self.was_brought_back = 0, False
 
     def judge(self, conditions: Mapping[str, str] | None, under_way: Sequence[Trial]) -> None:
-        """Say so first, then bring the stack back, and at last raise SetupError."""
+        """Print a line in the first silent round, bring the stack back after MOST_SILENT, raise after as many more."""
         if conditions is not None:
             self.rounds, self.was_brought_back = 0, False
             return
@@ -101,7 +101,7 @@ def _look(
     *,
     proposes: bool = False,
 ) -> Answer:
-    """Observe the running trials, and tell the study; print a line for each trial that has ended."""
+    """Observe the running trials, and send that to the study; print a line for each trial that has ended."""
     runs = stack.runs()
     seen = [observe(asked, each, runs, conditions) for each in known.in_state(trials.RUNNING)]
     answer = study.exchange(seen, proposes=proposes)
@@ -116,7 +116,7 @@ def _look(
 
 
 def _failed(answer: Answer) -> set[str]:
-    """The options of failed trials. A trial with the options of another failed one was not tried, and counts once."""
+    """The options of failed trials, each once: a trial with the same options as a failed trial was not run."""
     return {options(each) for each in answer.in_state(trials.FAILED)}
 
 

@@ -13,7 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from toolchain import stack_files
+from toolchain import failure, stack_files
 from toolchain.operating import environment
 from toolchain.paths import LOCAL, MODELS, ROOT
 from toolchain.steps import SetupError, say
@@ -73,7 +73,8 @@ def held(stack: str) -> Iterator[None]:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise SetupError(
-                f"another `make sweep` works on stack {stack}", "wait for it, or end it with Ctrl-C"
+                f"another `make sweep` works on stack {stack}",
+                "wait until that command has ended, or end it with Ctrl-C",
             ) from None
         yield
 
@@ -84,14 +85,17 @@ def make_folder(folder: Path) -> None:
         folder.parent.mkdir(parents=True, exist_ok=True)
         if not folder.exists():
             folder.mkdir()
-            # Pods are in group 0, as root is. For another user's folder they are "others", who may write, but remove
-            # only their own files.
+            # Pods are in group 0, as root is. In another user's folder, pods count as "others": they may write, but
+            # remove only their own files.
             folder.chmod(0o2775 if os.geteuid() == 0 else 0o1777)
     except OSError as error:
-        fix = f"sudo chmod o+w {folder.parent}"
+        place = next(each for each in folder.parents if each.exists())
+        fix = f"sudo chmod o+w {place}" if error.errno in failure.REFUSED else ""
         raise SetupError(f"{folder} cannot be created: {error.strerror}", fix) from None
     if not os.access(folder, os.W_OK):
-        raise SetupError(f"{folder}, the study's folder, cannot be written", f"sudo chmod o+w {folder}")
+        raise SetupError(
+            f"this user cannot write into {folder}, the study's folder", f"sudo chmod o+w {folder}"
+        )
 
 
 def say_where_it_stands(asked: Search, study: trials.Study) -> None:
@@ -118,7 +122,7 @@ def conclusion(asked: Search, answer: Answer, file: Path) -> list[str]:
         first,
         f"best: trial {best.number}, run {best.run}",
         f"{asked.objective}={best.objective:.4f}",
-        f"to train with it, write into {file}:",
+        f"to train with these options, write into {file}:",
         "  trainstack:job:",
         "    training:",
         *values,
@@ -126,7 +130,7 @@ def conclusion(asked: Search, answer: Answer, file: Path) -> list[str]:
 
 
 class KeptStudy:
-    """Runs each exchange with the study in its own process. It costs a second of CPU; a killed process loses nothing.
+    """Runs each exchange with the study in its own process: a second of CPU. If the process is killed, nothing is lost.
 
     Parameters:
         asked: the search.
@@ -158,20 +162,20 @@ class KeptStudy:
             ended = f"signal {-done.returncode}" if done.returncode < 0 else f"status {done.returncode}"
             raise SetupError(
                 f"the study's process ended with {ended}, but nothing is lost: {done.stderr.strip()[-1000:]}",
-                "fix what it says, then run the same command to continue",
+                "fix that error, then run the same command to continue",
             )
         found: dict[str, Any] = json.loads(done.stdout)
         if found.get("error") == "unreadable":
             file = study_file(self.asked)
             raise SetupError(
                 f"the study {file} is not a journal of Optuna: {found['text']}",
-                f"move it aside, `mv {file} {file}.old`; the search then starts again",
+                f"rename that file: `mv {file} {file}.old`; then the search begins again, without its earlier trials",
             )
         if "error" in found:
             raise SetupError(
                 f"search {self.asked.name} began with other options, or another training, image or data set: "
                 "its trials cannot be compared with new ones",
-                f"change sweep.name; {study_file(self.asked)} holds the existing search",
+                f"change sweep.name; the existing search stays in {study_file(self.asked)}",
             )
         return Answer(tuple(Trial(**each) for each in found["trials"]), found["best"])
 

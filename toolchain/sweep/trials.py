@@ -20,15 +20,15 @@ class Search:
     """The search that the stack file asks for, from infra/sweep/search.py.
 
     Parameters:
-        name: of the search.
+        name: the name of the search.
         job: the beginning of its jobs' names.
-        namespace: of its jobs.
+        namespace: the namespace of its jobs.
         resource: the kind of its jobs, for kubectl.
         metric: the objective's key in metrics.jsonl.
         objective: the objective's name for users.
-        folder: of its studies and runs on this machine.
+        folder: the folder of its studies and runs on this machine.
         study: the request to infra/sweep/study.py.
-        replaced: key of the job -> the trials' value instead of the stack file's, besides the options.
+        replaced: key of the job, no option of the search -> the trials' value, which replaces the stack file's.
     """
 
     name: str
@@ -63,7 +63,7 @@ class Trial:
     run: str = ""
 
     def proposal(self) -> dict[str, Any]:
-        """The trial for the program."""
+        """The trial as the Pulumi program reads it."""
         return {"number": self.number, "values": self.values}
 
 
@@ -81,7 +81,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Observed:
-    """An observation of a running trial. `outcome`: running, succeeded or failed. `objective`: after each epoch."""
+    """An observation of a running trial. `outcome`: running, succeeded or failed. `objective`: (epoch, value) pairs."""
 
     number: int
     outcome: str
@@ -103,7 +103,7 @@ class Stack(Protocol):
         """Let the stack have jobs for exactly these trials."""
 
     def bring_back(self, trials: Sequence[Trial]) -> None:
-        """As `submit`, for a cluster that does not answer: it is repaired first."""
+        """As `submit`, for a cluster that does not answer: the cluster is repaired first."""
 
     def is_down(self) -> bool:
         """Whether somebody has taken the stack down: its state has no resources."""

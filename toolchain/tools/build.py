@@ -26,16 +26,16 @@ GO_NEEDED = (1, 25)
 STEP = "build "
 """The name of each build step begins with this."""
 
-# Two builds at once compile shared code twice, and take as long as one after the other: measuring.md.
+# Two builds at the same time compile shared code twice, and take as long as two builds in turn: measuring.md.
 _compiler = threading.Lock()
 # DWARF is for debuggers. The linker leaves it out anyway (-s -w), so the compiler does not have to write it. The cache
-# folder's name does not depend on this option: a tool that was built without it is as good.
+# folder's name does not depend on this option: tools that were built with and without it are equally good.
 NO_DWARF = "-gcflags=all=-dwarf=false"
 CACHES = ("GOCACHE", "GOMODCACHE")
 
 
 def built(name: str, *binaries: str) -> Path | None:
-    """The `bin` folder of an earlier build of a module with `binaries`, or with all binaries if none is named."""
+    """The `bin` folder of an earlier build of a module, with `binaries` or all its binaries; None if there is none."""
     return _built(go_modules.load(name), *binaries)
 
 
@@ -115,7 +115,7 @@ def _copy_source(module: Module, path: str, folder: str, target: Path) -> None:
     if asked.returncode or not found.is_dir():
         raise SetupError(
             f"Go finds no {folder} in {path}: {asked.stderr.strip()}",
-            "go clean -modcache, then run the same command again",
+            "run `go clean -modcache`, then the same command again",
         )
     part = Path(tempfile.mkdtemp(prefix=".part-", dir=cache() / "sources"))
     # Go's module cache is read-only. `make clean` could not delete a read-only copy.
@@ -128,14 +128,14 @@ def _copy_source(module: Module, path: str, folder: str, target: Path) -> None:
 
 
 def check_go(what_for: str = "some tools have to be built") -> None:
-    """Raise SetupError, which says `what_for`, if no Go that can build the tools is on PATH."""
+    """Raise SetupError, which says `what_for`, if PATH has no Go that can build the tools."""
     fix = "install Go 1.25 or newer and put its bin folder on PATH"
     if not shutil.which("go"):
         raise SetupError(f"{what_for}, and Go is not installed", fix)
     said = subprocess.run(["go", "env", "GOVERSION"], capture_output=True, text=True).stdout.strip()
     numbers = re.match(r"go(\d+)\.(\d+)", said)
     if numbers and tuple(map(int, numbers.groups())) < GO_NEEDED:
-        raise SetupError(f"{what_for}, and Go here is {said.removeprefix('go')}", fix)
+        raise SetupError(f"{what_for}, and Go {said.removeprefix('go')} is too old", fix)
 
 
 def _go(module: Module, *arguments: str) -> None:
@@ -166,7 +166,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def note_missing_caches() -> None:
-    """Before the first build, record which of Go's caches this machine lacks. We may remove them later."""
+    """Before the first build, record which of Go's caches this machine lacks. `clean_caches` may empty these later."""
     record = cache() / "go-caches"
     if record.exists():
         return
@@ -177,7 +177,7 @@ def note_missing_caches() -> None:
 
 
 def clean_caches() -> None:
-    """Empty the Go caches that our builds created; name the others."""
+    """Empty the Go caches that our builds created, and name the others. Without `go` on PATH, all stay."""
     record = cache() / "go-caches"
     if not record.exists():
         return

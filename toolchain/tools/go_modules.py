@@ -38,7 +38,7 @@ _STAMPS = {
     ),
 }
 
-# Go names a binary after the last part of its package. These have a better-known name.
+# Go names a binary after the last part of its package. These binaries have a better-known name.
 BINARY_NAMES = {"server": "etcd"}
 
 
@@ -76,8 +76,8 @@ def binary(package: str) -> str:
 def load(name: str) -> Module:
     """Read toolchain/tools/go/<name>; raises SetupError if the module does not pin what it builds.
 
-    A folder with a `main.go` builds that file, and has the version of the one module that it imports from. Any other
-    folder builds the packages that its go.mod names as tools.
+    A folder with Go files builds these, and has the version of the only module that its go.mod requires directly. Any
+    other folder builds the packages that its go.mod names as tools.
     """
     folder = TOOL_MODULES / name
     mod, programs = (folder / "go.mod").read_text(), sorted(folder.glob("*.go"))
@@ -85,7 +85,8 @@ def load(name: str) -> Module:
     version = _directly_required(mod) if programs else _providing(mod, packages)
     if version is None:
         raise SetupError(
-            f"{folder / 'go.mod'} requires no module that provides {packages}", "restore it from git"
+            f"{folder / 'go.mod'} requires no module that provides {packages}",
+            "restore that file from Git",
         )
     sources = b"".join(file.read_bytes() for file in (folder / "go.sum", *programs))
     return Module(name, version.lstrip("v"), packages, hashlib.sha256(mod.encode() + sources).hexdigest())

@@ -1,4 +1,8 @@
-"""Pulumi, kind and kubectl: the user's own if the version that it prints is good, else one that we build."""
+"""Finds Pulumi, kind and kubectl.
+
+The user's own program is used if the version that it prints is good, and Pulumi's only with its Python language host.
+Otherwise we build one.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +30,7 @@ class Rule:
     good: Callable[[Version], bool]
 
 
-# kubectl reads objects and renders. Every minor version can, except those before 1.21: their kustomize is too old.
+# We use kubectl to read objects and to render. Minor versions before 1.21 cannot render: their kustomize is too old.
 _KUBECTL_VERSION = r'"gitVersion": "v(\d+)\.(\d+)'
 RULES = {
     "pulumi": Rule(("version",), r"v?(\d+)\.(\d+)", lambda v: (3, 200) <= v < (4, 0)),
@@ -77,7 +81,7 @@ def version_of(program: Path, rule: Rule) -> Version | None:
 
 
 def find(name: str) -> Path | None:
-    """The user's own `name` if its version is good; None if we have to build one."""
+    """The user's own `name` if its version is good; else None. Pulumi also needs its Python language host."""
     program = which(name)
     if program is None:
         return None
@@ -120,5 +124,5 @@ def choose() -> dict[str, Choice]:
 
 
 def missing(choices: Mapping[str, Choice], nodes: bool) -> set[str]:
-    """The names of `choices` that are not here. kind counts only if we create the cluster's `nodes`."""
+    """The names of `choices` that have to be built. kind counts only if we create the cluster's `nodes`."""
     return {name for name, each in choices.items() if not each.is_available and (nodes or name != "kind")}

@@ -1,6 +1,7 @@
 """Pulumi's language host and kubernetes plugin: Pulumi's own if they can be downloaded, else our stand-ins.
 
-Pulumi prefers plugins on PATH to its own plugin cache. So a shell's PATH gets only stand-ins for plugins that it lacks.
+Pulumi prefers plugins on PATH to its own plugin cache. So a shell's PATH gets only stand-ins for plugins that the shell
+lacks.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ def provider_version() -> str:
     """The version of the kubernetes plugin for the locked SDK."""
     locked = re.search(r"^pulumi-kubernetes==(\S+)", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
     if not locked:
-        raise SetupError("requirements.lock does not name pulumi-kubernetes", "restore it from git")
+        raise SetupError(
+            "requirements.lock does not name pulumi-kubernetes", "restore requirements.lock from Git"
+        )
     return locked[1]
 
 
@@ -56,11 +59,11 @@ def own_environment(users: Path | None) -> dict[str, str]:
 
 
 def prepare_home(users: Path | None) -> dict[str, str]:
-    """As `own_environment`; also create that folder so that Pulumi writes no log in it.
+    """As `own_environment`; also create Pulumi's folder in such a way that Pulumi writes no log into it.
 
     Pulumi logs each call with all its properties in an encrypted file, which takes more than half of an update's time.
-    It has no option against that, but writes no log if it cannot create the folder `logs`
-    (pkg/v3/logging/encrypted.go). Its output is in the clone's own logs.
+    Pulumi has no option that turns this off, but writes no log if it cannot create the folder `logs`
+    (pkg/v3/logging/encrypted.go). Pulumi's output is in the clone's own logs.
     """
     found = own_environment(users)
     if found:
@@ -80,7 +83,7 @@ def _has_provider(env: Mapping[str, str]) -> bool:
 
 
 def fetch_provider(pulumi: Path, env: dict[str, str]) -> None:
-    """Download Pulumi's kubernetes plugin if it is missing and in reach."""
+    """Download Pulumi's kubernetes plugin if it is missing and no recent download has failed."""
     version = provider_version()
     what = f"{PROVIDER}-{version}"
     if _has_provider(env) or _refused(what):
@@ -90,7 +93,7 @@ def fetch_provider(pulumi: Path, env: dict[str, str]) -> None:
             cmd: list[str | Path] = [pulumi, "plugin", "install", "resource", "kubernetes", version]
             run(cmd, log=LOGS / "pulumi-plugin.log", env=env, timeout=DOWNLOAD_S)
         except SetupError:
-            progress.conclude("cannot be downloaded here; README, Limits, says what runs instead")
+            progress.conclude("cannot be downloaded; our stand-in runs instead: README.md, Limits")
             _remember_refusal(what)
             return
     _forget(what)
@@ -108,7 +111,8 @@ def _refused(what: str) -> bool:
 def _remember_refusal(what: str) -> None:
     """Record that the download of `what` failed, so that it is not tried again at once.
 
-    A single failure may be a short network fault. Only a second failure some time later means that it is out of reach.
+    A single failure may be a short network fault. Only a second failure some time later means that it cannot be
+    downloaded here.
     """
     failures = [*_failures(what), time.time()]
     note = _note(what)
@@ -117,7 +121,7 @@ def _remember_refusal(what: str) -> None:
 
 
 def _forget(what: str) -> None:
-    """Delete the record of `what`: it can be downloaded."""
+    """Delete the record of `what`: the download has succeeded."""
     _note(what).unlink(missing_ok=True)
 
 

@@ -75,8 +75,7 @@ def _make_complete() -> None:
 def _begin(stamp: Path) -> bool:
     """Remove the stamp of an environment before it is changed; returns whether the stamp existed.
 
-    An environment without a stamp is not whole, and is made again: uv thinks that a package with missing files is
-    installed.
+    An environment without a stamp is not whole, and is made again: uv takes a package with missing files as installed.
     """
     was_whole = stamp.exists()
     stamp.unlink(missing_ok=True)
@@ -121,13 +120,13 @@ def install_arguments(machine: str, python: str, lock: Path, target: Path) -> li
 
 
 def command(module: str, *arguments: str) -> list[str]:
-    """The command that runs a module of Pulumi's program in its own process."""
+    """The command that runs a module of the Pulumi program in its own process."""
     return [str(VENV / "bin" / "python"), "-m", module, *arguments]
 
 
 @contextmanager
 def program(variables: Mapping[str, str] | None = None) -> Iterator[None]:
-    """Make `.venv`, and let the block import modules of Pulumi's program.
+    """Make `.venv`, and let the block import modules of the Pulumi program.
 
     Import them only in such a block: without `.venv`, packages that they need are missing. Raises SetupError, with the
     text of a ProgramError that leaves the block.
@@ -164,7 +163,7 @@ def _uv(uv: Path, folder: Path, *arguments: str | Path) -> None:
 
     The lock's hashes are checked in both cases. Raises SetupError.
     """
-    # The second try of `uv venv` must replace what the first one left.
+    # The second try of `uv venv` must replace what the first try has left.
     env = {"VIRTUAL_ENV": str(folder), "UV_PYTHON_DOWNLOADS": "never", "UV_VENV_CLEAR": "1", **uv_cache(uv)}
     command = [uv, *arguments]
     try:

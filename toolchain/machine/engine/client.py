@@ -19,7 +19,7 @@ OURS = {"DOCKER_HOST": daemon.HOST}
 class Engine:
     """A container engine that answers.
 
-    `ours` says whether we started it; `env` are the variables that a client needs (empty for the user's own).
+    `ours` says whether we started it; `env` are the variables that a client needs, empty for the user's own engine.
     """
 
     docker: str
@@ -42,9 +42,9 @@ class Engine:
 def find() -> Engine | None:
     """The engine to use; None if it does not answer.
 
-    It is the engine that DOCKER_HOST names. Otherwise it is ours if it holds containers, even if another engine
-    answers: the system's own engine, which Debian's package starts with the machine, does not know them. Otherwise it
-    is the user's, then ours.
+    If DOCKER_HOST names an engine, that one is used. Otherwise our engine is used if it holds containers, even if
+    another engine answers: Debian's package starts its own engine with the machine, which does not know our containers.
+    Otherwise the first engine that answers is used: the user's, then ours.
     """
     docker = shutil.which("docker")
     if docker is None:

@@ -28,11 +28,11 @@ HOST = f"unix://{SOCKET}"
 
 START_S = 60
 STOP_S = 60
-# Limits what a container asks for, on a host whose root lacks CAP_SYS_RESOURCE.
+# This runtime limits what a container asks for, on a host whose root lacks CAP_SYS_RESOURCE.
 RUNTIME_SOURCE = Path(__file__).with_name("oci_runtime.py")
-# A copy, because the engine may outlive the clone that started it.
+# A copy of the runtime, because the engine may outlive the clone that started it.
 RUNTIME = HOME / "oci-runtime"
-# Since this version, dockerd keeps its own OOM score, and refuses a configuration with one.
+# Since this version, dockerd keeps its own OOM score, and refuses a configuration that sets one.
 NO_OOM_SCORE = 25
 
 
@@ -99,7 +99,7 @@ def pid() -> int | None:
 
 
 def _runs(number: int) -> bool:
-    """Whether that process is our running dockerd. A zombie, which has ended but is not reaped, does not count."""
+    """Whether process `number` is our running dockerd. A zombie, which has ended but is not reaped, does not count."""
     try:
         command = Path(f"/proc/{number}/cmdline").read_bytes().split(b"\0")
     except OSError:
@@ -136,7 +136,7 @@ def start() -> None:
 def _forget_dead_containerd() -> None:
     """Remove the pid file of a killed containerd.
 
-    dockerd would wait for any process that has this id now, even for a zombie, and then give up.
+    dockerd would wait for any process that now has the id in that file, even for a zombie, and then give up.
     """
     file = RUN / "docker" / "containerd" / "containerd.pid"
     try:
@@ -173,7 +173,7 @@ def stop() -> None:
 def sweep() -> None:
     """Remove what our dockerd left when it ended: bridges, packet filter rules, run folder.
 
-    It does nothing if dockerd runs, or has not run since the machine started.
+    This does nothing if dockerd runs, or has not run since the machine started.
     """
     if not RUN.exists() or pid() is not None:
         return

@@ -36,7 +36,7 @@ def _bridges() -> set[str]:
 
 
 def save_settings(path: Path) -> None:
-    """Write the current forwarding settings, forward policy and Docker bridges to `path`, once in a boot.
+    """Write the current forwarding settings, forward policy and Docker bridges to `path`, once per boot.
 
     A file of an earlier boot does not count.
     """
@@ -87,9 +87,9 @@ def rules_without(rules: str, bridges: Sequence[str], chains: bool) -> str:
 
 
 def restore_settings(path: Path) -> None:
-    """Delete bridges and rules that are newer than `path`, which `save_settings` wrote; restore forwarding from it.
+    """Restore the settings that `save_settings` wrote to `path`, and delete later bridges with their rules.
 
-    After a reboot there is nothing to delete: the kernel has forgotten them.
+    After a reboot there is nothing to restore: the kernel keeps none of these settings, bridges and rules.
     """
     kept = _saved_settings(path)
     if kept is None:

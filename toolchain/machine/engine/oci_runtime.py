@@ -3,10 +3,10 @@
 
 `docker run --privileged` asks for every capability that the kernel knows; runc fails when the host's own root does
 not hold one of them (CAP_SYS_RESOURCE, on some virtual machines). This wrapper rewrites what runc is about to read -
-the bundle's config.json, and the process.json of an exec - so that it asks only for what the host can give: no
+the bundle's config.json, and the process.json of an exec - so that a container asks only for what the host can give: no
 capability outside the bounding set, no rlimit above the host's hard limit, no negative OOM score. Then it becomes runc.
 
-Standard library only and run with -IS: it starts at every container and every exec.
+It uses only the standard library, and runs with -IS, because it starts at every container and every exec.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Starts our engine if none answers; stops it when nobody uses it any more."""
+"""Starts our engine if no engine answers; stops our engine when nobody uses it any more."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from toolchain.machine.processes import is_linux
 from toolchain.progress import Step
 from toolchain.steps import SetupError, say, step
 
-# `ip` removes the engine's bridges when it ends. A Debian with only required packages has no `ip`.
+# When the engine ends, we remove its bridges with `ip`. A Debian with only required packages has no `ip`.
 NEEDED_PACKAGES = ("docker.io", "iptables", "iproute2")
 # Since Debian 13, the client has its own package, which docker.io only recommends.
 CLIENT = "docker-cli"
-# Debian's own engine, which we install. If it is installed, we install nothing.
+# Debian's own engine, the only one that we install.
 DEBIANS = "docker.io"
 
 IN_USE = "in-use.lock"
-# Each process that works with our engine holds this lock, shared, until it ends.
+# Each process that works with our engine holds this lock in shared mode until the process ends.
 _in_use: list[IO[str]] = []
 
 
@@ -79,7 +79,7 @@ def may_install() -> None:
         )
     if engine := other():
         raise SetupError(
-            f"{engine.name} is installed but does not answer; no second engine is installed beside it",
+            f"{engine.name} is installed but does not answer; `make up` installs no second engine beside it",
             engine.fix,
         )
     if os.geteuid() != 0:
@@ -122,7 +122,7 @@ def other() -> Installed | None:
         return Installed(
             f"Podman ({program})",
             "start it: sudo systemctl start podman.socket, and set DOCKER_HOST=unix:///run/podman/podman.sock; "
-            "or install Docker beside it, which is tested: sudo apt-get install docker.io",
+            "or install Docker, with which we test, beside it: sudo apt-get install docker.io",
         )
     return None
 
@@ -134,10 +134,10 @@ def _start_docker(program: str) -> str:
 
 
 def stop() -> bool:
-    """Stop our engine if nothing needs it; returns True if it is stopped now.
+    """Stop our engine if nothing needs it; returns whether our engine is stopped now.
 
     A running container needs it, and so does another process of ours. Images and volumes stay on disk. An engine that
-    we did not start is left alone. Other users leave root's engine alone.
+    we did not start keeps running. Only root stops root's engine.
     """
     engine, is_root = find(), os.geteuid() == 0
     if engine is None or not engine.ours:
@@ -157,7 +157,10 @@ def stop() -> bool:
 
 
 def _hold() -> None:
-    """Take the shared lock: this process works with our engine. Without root's lock file, we have no engine."""
+    """Take the shared lock: this process works with our engine.
+
+    If root's lock file does not exist, neither does our engine, and nothing has to be locked.
+    """
     if _in_use:
         return
     with suppress(OSError):
@@ -169,7 +172,7 @@ def _hold() -> None:
 
 @contextmanager
 def _exclusive_use() -> Iterator[bool]:
-    """Yield whether no other process works with our engine. If so, no other process gets it before the block ends."""
+    """Yield whether no other process works with our engine. If so, none begins before the block ends."""
     while _in_use:
         _in_use.pop().close()
     with (daemon.HOME / IN_USE).open("a") as handle:
@@ -184,10 +187,12 @@ def _exclusive_use() -> Iterator[bool]:
 def remove() -> None:
     """Remove the engine's data, and the packages that we installed for it.
 
-    If they are root's and this user is not root, it only says so.
+    If root owns them and this user is not root, this removes nothing and says so.
     """
     if os.geteuid() != 0 and daemon.HOME.exists() and not os.access(daemon.HOME, os.W_OK):
-        say(f"kept: {daemon.HOME} and the packages that it lists; only root can remove them: sudo make clean")
+        say(
+            f"kept: {daemon.HOME}, packages that {packages.RECORD} lists; only root can remove them: sudo make clean"
+        )
         return
     daemon.stop()
     daemon.remove_data()

@@ -139,7 +139,7 @@ def test_a_promotion_is_one_commit_of_the_stack_file_and_its_renderings(
         "stacks/rendered/gpu/jobs/jobs.yaml",
         "stacks/rendered/gpu/jobs/kustomization.yaml",
     ]
-    assert "unchanged in gpu: seed" in capsys.readouterr().out
+    assert "keys that only gpu sets, unchanged: seed" in capsys.readouterr().out
     stack_changes.promote("dev", "gpu", "0.95")
     assert clone.state()[0] == head, "a second promotion finds nothing to do"
 
@@ -167,7 +167,7 @@ def test_what_else_the_accuracy_was_reached_with_is_named(
     clone.commit()
     clone.trained(0.95)
     stack_changes.promote("dev", "gpu", "0.95")
-    said = f"big: differs from dev, unchanged in gpu: {key}"
+    said = f"big: keys that differ from dev and stay unchanged in gpu: {key}"
     assert said in capsys.readouterr().out.splitlines()
     assert said in git(clone.root, "show", "--no-patch", "--format=%b", "HEAD").splitlines()
     assert json.dumps(OTHERWISE[key]) in clone.state()[2]
@@ -198,7 +198,7 @@ def refuse_commits(clone: Clone) -> None:
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
-        (change, "these files have changes: stacks/Pulumi.dev.yaml"),
+        (change, "these files have other changes: stacks/Pulumi.dev.yaml"),
         (forget_rendering, "the committed rendering of stack gpu is stale"),
         (refuse_commits, "not today"),
     ],
@@ -393,7 +393,7 @@ RUNS: dict[str, tuple[str, list[dict[str, Any]], str, str]] = {
         OTHER,
         [epoch(2, 0.999)],
         "w",
-        f"run {RUN}, which was not trained; its latest run is {OTHER}, trained on digits",
+        f"run {RUN}, which was not trained; the stack's latest run is {OTHER}, trained on digits",
     ),
 }
 

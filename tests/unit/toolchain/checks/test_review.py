@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -126,7 +127,7 @@ def test_without_them_a_review_says_why_and_goes_on(
 
     monkeypatch.setattr(build, "build", refuse)
     assert review.with_schemas({"PATH": EMPTY}) == {"PATH": EMPTY}
-    assert "schemas are not checked: Go is not installed" in capsys.readouterr().err
+    assert "API server's schemas: Go is not installed" in capsys.readouterr().err
 
 
 FILE = "stacks/Pulumi.dev.yaml"
@@ -224,9 +225,14 @@ def test_a_revision_that_there_is_not_is_refused(clone: Path, tmp_path: Path, as
         unpacked(tmp_path, asked)
 
 
-def test_two_histories_are_refused(clone: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("is_shallow", "fix"), [(True, "git fetch --unshallow"), (False, "make review BASE=<revision>")]
+)
+def test_two_histories_are_refused(clone: Path, tmp_path: Path, is_shallow: bool, fix: str) -> None:
     git(clone, "switch", "--quiet", "--orphan", "another")
     commit(clone, "another")
+    if is_shallow:
+        shutil.copyfile(clone / ".git" / "refs" / "heads" / "another", clone / ".git" / "shallow")
     with pytest.raises(SetupError, match="no common history") as refused:
         unpacked(tmp_path)
-    assert "--unshallow" in refused.value.fix
+    assert fix in refused.value.fix

@@ -33,6 +33,18 @@ def test_room_is_asked_for_all_that_grows_on_a_disk_and_a_fifth_more(
             preflight.check_space(grows)
 
 
+@pytest.mark.parametrize("holds_cache", [True, False])
+def test_only_the_disk_of_the_cache_is_relieved_by_another_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, holds_cache: bool
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(GIB, GIB, 0))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
+    folder = tmp_path / "caches" / "trainstack" / "wheels" if holds_cache else tmp_path / "clone"
+    with pytest.raises(SetupError) as raised:
+        preflight.check_space([(folder, GIB)])
+    assert ("XDG_CACHE_HOME" in raised.value.fix) is holds_cache
+
+
 def test_building_needs_more_room_than_running() -> None:
     assert sum(size for _, size in preflight.needs(builds=True)) > sum(
         size for _, size in preflight.needs(builds=False)
@@ -84,7 +96,7 @@ def test_a_disk_that_has_room_again_is_named(disk: Disk, tmp_path: Path) -> None
     with pytest.raises(SetupError, match="no cluster") as raised:
         fail(disk.runs_full, disk.has_room_again, error=SetupError("no cluster", "make status"))
     assert f"No space left on device: 3 MiB were free on the disk of {tmp_path}" in raised.value.what
-    assert raised.value.fix == "free some space there"
+    assert raised.value.fix == "free some space on each disk that is named above"
 
 
 def test_a_disk_that_is_full_at_the_end_is_named(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:

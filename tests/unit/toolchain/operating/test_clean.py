@@ -65,7 +65,7 @@ def test_make_clean_keeps_a_state_whose_stack_file_is_not_checked_out(machine: M
     machine.program("docker", DOCKER)
     done = machine.toolchain("clean", ROOT=str(machine.root))
     assert done.returncode == 1
-    for part in ("still up: gone", "make down STACK=gone", "stacks/Pulumi.gone.yaml"):
+    for part in ("stacks that are still up: gone", "make down STACK=gone", "stacks/Pulumi.gone.yaml"):
         assert part in done.stderr
     assert state.exists()
     assert not [call for call in machine.called("docker") if " rm " in f" {call} "]
@@ -91,7 +91,7 @@ def test_make_clean_takes_no_registry_from_a_cluster_that_another_backend_tells_
     given = {"ROOT": str(machine.root), "PULUMI_BACKEND_URL": "file:///srv/states"}
     done = machine.toolchain("clean", **given, OURS=marker.stdout.strip())
     assert done.returncode == 1
-    for part in ("shared: still exists", "make down STACK=", "PULUMI_BACKEND_URL"):
+    for part in ("cluster shared still exists", "make down STACK=", "PULUMI_BACKEND_URL"):
         assert part in done.stderr
     assert "theirs" not in done.stderr
     assert not [call for call in machine.called("docker") if " rm " in f" {call} "]
@@ -114,8 +114,8 @@ def test_make_clean_forgets_no_cluster_whose_engine_does_not_answer(machine: Mac
     done = machine.toolchain("clean", ROOT=str(machine.root), USED_BY="")
     assert done.returncode == 1
     for part in (
-        "shared: begun in this clone",
-        "the container engine that may hold it does not answer",
+        "begun to create cluster shared",
+        "no container engine answers",
         str(file.parent),
     ):
         assert part in done.stderr

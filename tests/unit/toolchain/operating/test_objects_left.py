@@ -153,7 +153,7 @@ def cluster(policy: str | None, volume: str | None = "pvc-1") -> objects_left.Lo
         (cluster("Retain"), "its volume pvc-1 stays when the claim is deleted (reclaim policy Retain)"),
         (
             cluster(None),
-            "its files are deleted with the claim (the usual reclaim policy; yours could not be read)",
+            "its files are deleted with the claim if the volume's reclaim policy, which could not be read, is Delete",
         ),
         (cluster("Delete", None), "no volume is bound to it yet, so it has no files"),
     ],

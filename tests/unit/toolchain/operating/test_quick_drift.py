@@ -237,7 +237,10 @@ def test_of_a_base_it_is_said_that_it_is_not_compared(
     last({agreed.EXTENDS: "base"})
     monkeypatch.setattr(quick_drift, "_changed_keys", lambda stack, applied: [])
     lines = quick_drift.of_file("dev")
-    assert "the earlier keys of the stack's base are not kept and not compared: `make drift`" in lines[0]
+    assert (
+        "the earlier keys of the base file (`trainstack:extends`) are not recorded, so not compared: `make drift`"
+        in lines[0]
+    )
     assert len(lines) == 2
 
 

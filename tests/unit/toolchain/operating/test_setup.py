@@ -122,7 +122,7 @@ def test_a_failure_is_left_to_pulumi(
 ) -> None:
     monkeypatch.setattr(setup, "run", raising(SetupError("no such package")))
     setup._trainer_image("dev", ENGINE, BASE)
-    assert "not built yet; `pulumi up` tries again and says why" in capsys.readouterr().err
+    assert "not built; `pulumi up` tries again, and shows the error" in capsys.readouterr().err
 
 
 def test_an_interrupt_is_none(builds: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> None:

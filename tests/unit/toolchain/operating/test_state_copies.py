@@ -127,6 +127,21 @@ def test_without_room_for_the_copy_pulumi_is_not_called(
     assert (state_copies.COPIES / "dev.json").read_text() == WHOLE, "the earlier copy stays whole"
 
 
+@pytest.mark.parametrize(("number", "fix"), [(errno.EACCES, "sudo chown"), (errno.EIO, "")])
+def test_a_state_that_cannot_be_written_for_another_reason_frees_no_disk(
+    stacks: Path, monkeypatch: pytest.MonkeyPatch, number: int, fix: str
+) -> None:
+    put(stacks / "dev.json", WHOLE, 1)
+
+    def fail(descriptor: int) -> Any:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(SetupError, match=f"cannot be written: {os.strerror(number)}") as raised:
+        state_copies.keep("dev")
+    assert raised.value.fix.startswith(fix) if fix else not raised.value.fix
+
+
 @pytest.mark.parametrize(
     ("latest", "pending", "resources"),
     [

@@ -73,15 +73,21 @@ OTHER = "f" * 16
     [
         (OWNER, [OWNER], OWNER, Health.HEALTHY),
         (None, [OWNER], OWNER, Health.HEALTHY),
-        (OWNER, [], f"{OWNER}, which no object carries yet", Health.HEALTHY),
-        (OWNER, [""], f"{OWNER}, which no object carries yet", Health.HEALTHY),
+        (OWNER, [], f"{OWNER}; no object carries this id yet", Health.HEALTHY),
+        (OWNER, [""], f"{OWNER}; no object carries this id yet", Health.HEALTHY),
         (None, [], "no id yet: `make up` gives one", Health.NOT),
         (
             *(OWNER, [OTHER]),
-            f"objects of several stacks of this name: {OWNER}, {OTHER}, this stack's is {OWNER}",
+            f"several stacks of this name have objects in the cluster, with owner ids {OWNER}, {OTHER}; "
+            f"this stack has id {OWNER}",
             Health.NOT,
         ),
-        (None, [OTHER, OWNER], f"objects of several stacks of this name: {OWNER}, {OTHER}", Health.NOT),
+        (
+            None,
+            [OTHER, OWNER],
+            f"several stacks of this name have objects in the cluster, with owner ids {OWNER}, {OTHER}",
+            Health.NOT,
+        ),
     ],
 )
 def test_the_owner_is_told_from_the_state_and_the_objects(
@@ -166,9 +172,15 @@ LEFT = {"namespace": "kubeflow", "job": "job", "run": "job-1", "jobStatus": "Suc
             "PyTorchJob/kubeflow/job has finished and was deleted; its run is job-1",
             Health.HEALTHY,
         ),
-        (False, True, {**LEFT, agreed.TTL: None}, "no job with this stack's mark: `make up`", Health.NOT),
-        (True, True, LEFT, "no job with this stack's mark: a finished job is deleted; ", Health.UNKNOWN),
-        (True, False, LEFT, "no job with this stack's mark: `make up`", Health.NOT),
+        (False, True, {**LEFT, agreed.TTL: None}, "no job with this stack's mark: run `make up`", Health.NOT),
+        (
+            True,
+            True,
+            LEFT,
+            "no job with this stack's mark: a finished job may have been deleted; ",
+            Health.UNKNOWN,
+        ),
+        (True, False, LEFT, "no job with this stack's mark: run `make up`", Health.NOT),
     ],
     ids=["left", "stayed", "not asked", "stays"],
 )

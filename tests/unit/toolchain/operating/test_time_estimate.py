@@ -41,7 +41,7 @@ def test_a_cold_start_says_how_long_why_and_how_to_make_it_short(machine: pytest
     assert "this start takes about 14 min" in first
     assert all(name in first for name in EVERY)
     assert "the Python packages" in first
-    assert "to shorten it:" in second
+    assert "to shorten this start:" in second
 
 
 def test_before_the_packages_tell_it_says_both_what_a_cluster_of_ours_takes_and_one_that_is_there(
@@ -54,7 +54,9 @@ def test_before_the_packages_tell_it_says_both_what_a_cluster_of_ours_takes_and_
     first, second, _ = time_estimate.estimate("existing").splitlines()
     assert "this start takes about 14 min" in first
     tools = "kubectl, pulumi, training-operator"
-    assert second.endswith(f"or about 7 min if the cluster exists: it then builds {tools}")
+    assert second.endswith(
+        f"or about 7 min if the stack uses an existing cluster: this start then builds {tools}"
+    )
 
 
 def test_more_cores_need_less_time() -> None:

@@ -36,7 +36,7 @@ def test_what_is_no_port_is_refused(
     assert command.main(["board", "--port", port]) == 1
     said = capsys.readouterr().err
     assert f"PORT={port} is not a port" in said
-    assert "fix: make board PORT=0" in said
+    assert "fix: `make board PORT=0`" in said
 
 
 def test_a_port_that_is_taken_is_refused(
@@ -46,7 +46,7 @@ def test_a_port_that_is_taken_is_refused(
         assert command.main(["board", "--port", str(taken.getsockname()[1])]) == 1
     said = capsys.readouterr().err
     assert "another program listens on port" in said
-    assert "fix: make board PORT=0" in said
+    assert "fix: `make board PORT=0`" in said
 
 
 @pytest.mark.parametrize("trained", [True, False])

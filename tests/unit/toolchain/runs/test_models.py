@@ -34,7 +34,7 @@ def test_each_model_with_its_run(stacks: Models, capsys: pytest.CaptureFixture[s
     assert dev.split()[:2] == ["models/dev/mnist_cnn.pt", "mnist-1"]
     assert "0.9700" in dev
     assert gpu.split()[:2] == ["models/gpu/mnist_cnn.pt", "mnist-4"], "the latest of several"
-    assert "of no run here" in nccl
+    assert "from no run on this machine" in nccl
 
 
 def test_the_same_as_json(stacks: Models, capsys: pytest.CaptureFixture[str]) -> None:

@@ -246,4 +246,4 @@ def test_what_fails_there_is_a_sentence(
     program_calls.keep_unfollowed({}, "dev", [])
     assert capsys.readouterr() == ("", "")
     program_calls.keep_unfollowed({}, "dev", [{"name": "quarters"}])
-    assert "their logs are not kept: no Python" in "".join(capsys.readouterr())
+    assert "the logs of these jobs are not kept: no Python" in "".join(capsys.readouterr())

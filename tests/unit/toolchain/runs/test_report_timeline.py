@@ -87,7 +87,7 @@ def test_each_entry_says_how_long_after_the_first_it_was(seconds: int, told: str
     at = datetime(2026, 1, 1, 12, tzinfo=timezone(timedelta(hours=2)))
     entries = [(each.isoformat(), "job j", "x") for each in (at, at + timedelta(seconds=seconds))]
     whole = report_timeline.with_timeline(PAGE, entries)
-    assert "From 2026-01-01 10:00:00 UTC on" in whole
+    assert "Times after 2026-01-01 10:00:00 UTC." in whole
     assert f'<th scope="row">{told}</th><td>job j</td>' in whole
 
 

@@ -106,7 +106,7 @@ def test_pods_may_write_into_the_folder(
 
 def test_a_folder_that_cannot_be_written_is_named(clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "access", lambda path, mode: False)
-    with pytest.raises(SetupError, match="cannot be written") as refused:
+    with pytest.raises(SetupError, match="cannot write into") as refused:
         searching.make_folder(clone / "models" / "dev" / "sweep")
     assert "sudo chmod o+w" in refused.value.fix
     (clone / "models" / "gpu").write_text("a file")

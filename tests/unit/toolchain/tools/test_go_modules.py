@@ -95,7 +95,7 @@ def test_a_program_of_ours_has_the_version_of_the_one_module_that_it_is_made_of(
     monkeypatch.setattr(go_modules, "TOOL_MODULES", tmp_path)
     with (tmp_path / name / "go.mod").open("a") as pins:
         pins.write("\nrequire example.org/another v1.2.3\n")
-    with pytest.raises(SetupError, match="restore it from git"):
+    with pytest.raises(SetupError, match="restore that file from Git"):
         go_modules.load(name)
 
 

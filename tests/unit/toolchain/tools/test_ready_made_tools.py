@@ -176,7 +176,7 @@ def test_a_missing_tool_and_no_go_end_before_any_work(connected: Machine) -> Non
     connected.program("go", "echo go1.19.8")
     done = connected.toolchain("up")
     assert done.returncode == 1
-    assert "Go here is 1.19.8" in done.stderr
+    assert "Go 1.19.8 is too old" in done.stderr
     assert "1.25" in done.stderr
     assert connected.called("uv") == []
 

@@ -95,7 +95,7 @@ def test_an_installed_engine_is_named_with_the_command_that_starts_it(
     with pytest.raises(SetupError) as refusal:
         ask()
     assert refusal.value.what.startswith(name)
-    assert "no second engine is installed beside it" in refusal.value.what
+    assert "installs no second engine beside it" in refusal.value.what
     assert command in refusal.value.fix
     assert not done.exists(), "nothing was installed or started"
 
