@@ -17,9 +17,9 @@ from toolchain.options import STACK, Option
 from toolchain.steps import SetupError
 
 NAME = "trainstack"
-# A fix that already contains a command: in backticks, or as plain text.
+# A fix that already contains a command: in backticks, where keys and their values stand too, or as plain text.
 _SAID = re.compile(
-    rf"`[^`]+`|\b(?:sudo|git|docker) [\w-]|\bmake (?:{'|'.join(map(re.escape, BY_NAME))})\b|\bpython3 -m "
+    rf"`[\w./=-]+ [^`]+`|\b(?:sudo|git|docker) [\w-]|\bmake (?:{'|'.join(map(re.escape, BY_NAME))})\b|\bpython3 -m "
 )
 
 
