@@ -199,8 +199,8 @@ def ensure_not_older(stack: Stack, planned: Iterable[Manifest], live: Iterable[M
         told = listed([f"{name} {found[name]}" for name in newer], SHOWN)
         ours = ", ".join(sorted({brought[name] for name in newer}))
         allowed = (
-            f"the minor version of {ours}, which this program installs, or an older minor version: an older "
-            "controller may fail on objects that a newer one has stored"
+            f"in the cluster, the minor version of {ours}, which this program installs, or an older one: this "
+            "program's controller may fail on objects that a newer one has stored"
         )
         fix = (
             "use a commit of this project that installs the newer version; or run "

@@ -643,7 +643,9 @@ def job_path(path: Path, job: str) -> tuple[str | int, ...]:
     """
     found = {name: section for name, section in read(path).items() if section is not None}
     if "matrix" in found and job != found["job"]["name"]:
-        allowed = f"no change of one job: {job} is made from job, and the file has no keys of {job} alone"
+        allowed = (
+            f"a change of all jobs together: `matrix` makes {job} from `job`, and no keys are for {job} alone"
+        )
         fix = "change job or matrix.options, or write this job into another stack"
         raise ConfigError(paragraph(os.path.relpath(path), f"{PREFIX}matrix", "(present)", allowed, fix))
     if "job" in found:

@@ -15,7 +15,7 @@ from infra.dynamic import Props, Provider, changed, missing, plain_props, show
 class MicroK8sProvider(Provider):
     """Properties: `name` of the stack's cluster, `channel`, `addons`.
 
-    A stopped installation is started. Only snapd says that it no longer exists.
+    A stopped installation is started. It counts as removed only if snapd says so.
     """
 
     updated_by = ("channel", "addons")

@@ -34,7 +34,7 @@ def test_files_of_another_kind_are_named(tmp_path: Path) -> None:
     for name in ("train.csv", "test.csv", "sample_submission.csv"):
         (tmp_path / name).write_text("label,pixel0\n")
     with pytest.raises(
-        DataError, match=r"(?s)but sample_submission.csv, test.csv, train.csv; .*  fix: .*--data in "
+        DataError, match=r"(?s)but it has sample_submission.csv, test.csv, train.csv; .*  fix: .*--data in "
     ):
         resolve(Dataset.AUTO, tmp_path, paths.ROOT)
 

@@ -67,7 +67,7 @@ def test_jobs_of_a_matrix_have_the_number_of_their_template(stacks: Path, tmp_pa
     (tmp_path / "models" / "dev" / "runs" / next(stack_edits._runs(stack, job))).mkdir(parents=True)
     count_up(stacks, "dev")
     assert numbers(stacks, "dev") == [2, 2], "a number whose run is there for one of them is passed over"
-    refused(stacks, "dev", "mnist-seed-1", "mnist-seed-1 is made from job")
+    refused(stacks, "dev", "mnist-seed-1", "`matrix` makes mnist-seed-1 from `job`")
 
 
 @pytest.mark.parametrize("which", [0, 1], ids=["of a review", "of this machine"])

@@ -50,7 +50,7 @@ def _test(expression: str) -> Test:
 
 
 def _json_path(text: str) -> Test:
-    """The test of `{path}` or `{path}=value`. A `==` belongs to the path; other operators with `=` cannot."""
+    """The test of `{path}` or `{path}=value`. A `==` is part of the path; `!=`, `<=` and `>=` are refused."""
     path, *values = (part.replace("\0", "==") for part in text.replace("==", "\0").split("="))
     if len(values) > 1:
         raise ValueError(f'pulumi.com/waitFor: format should be {{.path}}=value or {{.path}}, got "{text}"')

@@ -193,9 +193,9 @@ FILE = """config:
 def test_keys_of_one_job_alone_cannot_be_set_in_the_file(tmp_path: Path) -> None:
     file = tmp_path / "Pulumi.dev.yaml"
     file.write_text(FILE)
-    with pytest.raises(ConfigError, match="mnist-seed-1 is made from job"):
+    with pytest.raises(ConfigError, match="`matrix` makes mnist-seed-1 from `job`"):
         set_keys(file, {"mnist-seed-1": {"rerun": "1"}})
-    with pytest.raises(ConfigError, match="mnist-seed-2 is made from job"):
+    with pytest.raises(ConfigError, match="`matrix` makes mnist-seed-2 from `job`"):
         written(file, "mnist-seed-2", "training")
     assert file.read_text() == FILE
     set_keys(file, {"mnist": {"rerun": "1"}})

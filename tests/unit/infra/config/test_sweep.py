@@ -159,7 +159,7 @@ def test_the_program_adds_the_trials_that_are_under_way(
 # What the stack file has become while its search is under way, and what is said of it. A search whose trials could not
 # be compared with those before is another one; tests/unit/infra/sweep/test_search.py has every kind.
 SWEEP = {"options": LR}
-GONE, OTHER = "whose trials have the names mnist-sweep-0", "change sweep.name"
+GONE, OTHER = "whose trials have the names mnist-sweep-0", "change `sweep.name`"
 EDITS: dict[str, tuple[dict[str, Any], str]] = {
     "no sweep": ({"job": JOB}, GONE),
     "jobs in place of it": ({"jobs": [JOB, {**JOB, "name": "other"}]}, GONE),

@@ -113,8 +113,8 @@ BAD: dict[str, Bad] = {
         for kind, changes, (rule, problem, fix) in [(*next(iter(row.items())), row["breaks"])]
     },
     **{
-        f"every one of {key} in a {kind}": Bad(
-            rule, kind, {"rules.-": {**RIGHT, key: ["*"]}}, f"every one of {key}", f"list the {key}"
+        f"all {key} in a {kind}": Bad(
+            rule, kind, {"rules.-": {**RIGHT, key: ["*"]}}, f"all {key}", f"list the {key}"
         )
         for kind in ("Role", "ClusterRole")
         for key, rule in NAMED.items()

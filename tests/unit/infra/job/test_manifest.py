@@ -215,10 +215,10 @@ def test_the_page_on_own_projects_tells_what_is_in_the_pod() -> None:
     security = spec["securityContext"]
     told = {
         "`TRAINER_MODEL_DIR`": f"`{environment(job)['TRAINER_MODEL_DIR']}`",
-        "user and groups": f"{security['runAsUser']}; group {security['runAsGroup']},",
+        "user and groups": f"default {security['runAsUser']}, never 0; group {security['runAsGroup']};",
         "`/tmp`, `/dev/shm`": f"{sizes['tmp'].removesuffix('Gi')} GiB, 64 MiB;",
-        "CPU and memory": f"{limits['cpu']} and {limits['memory'].removesuffix('Gi')} GiB,",
-        "time": {3600: "an hour,"}[job["spec"]["runPolicy"]["activeDeadlineSeconds"]],
+        "CPU and memory": f"{limits['cpu']} CPU and {limits['memory'].removesuffix('Gi')} GiB by default",
+        "time": {3600: "an hour;"}[job["spec"]["runPolicy"]["activeDeadlineSeconds"]],
     }
     assert [row for row, text in told.items() if text not in rows[row]] == []
-    assert {3: "three times at most"}[job["spec"]["runPolicy"]["backoffLimit"]] in page
+    assert {3: "After three restarts the job fails"}[job["spec"]["runPolicy"]["backoffLimit"]] in page
