@@ -399,7 +399,7 @@ class Training:
         self.saved_at = time.monotonic()
 
     def end_writing(self) -> None:
-        """Wait for the checkpoint that is being written. Its error is only a warning: another error ends the run."""
+        """Wait for the checkpoint that is being written. Its error only warns: the run already ends with another."""
         try:
             self.writer.wait()
         except volume.VolumeError as error:

@@ -193,7 +193,10 @@ class ElasticPolicy(Section):
         examples=["false"],
     )
     max_restarts: Natural | None = setting(
-        about="How often torchrun in each worker restarts its processes after a failure; a new worker does not count.",
+        about=(
+            "How often torchrun in each worker restarts its processes after a failure; restarts for a new worker do "
+            "not count."
+        ),
         default=None,
         allowed="a whole number of at least 0",
         examples=[3],

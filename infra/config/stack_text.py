@@ -175,7 +175,8 @@ def with_values(text: str, path: Path, values: Mapping[str, str], file: str) -> 
         lines = ", ".join(f"{key}: {value}" for key, value in values.items())
         where = ".".join(map(str, path))
         raise ConfigError(
-            f"{file}: the program cannot set these keys in the file's layout\n  fix: write below {where}: {lines}"
+            f"{file}: the file's layout does not allow the program to write these keys\n"
+            f"  fix: write them yourself below {where}: {lines}"
         )
     return changed
 

@@ -69,7 +69,7 @@ class ClusterApi:
     def snapshot(
         self, kind: Kind, namespace: str = "", *, labels: str = "", fields: str = ""
     ) -> tuple[list[Manifest], str]:
-        """As `listed`, without `kind`, and the version from which `watched` continues."""
+        """The objects as from `listed`, but without `kind`; and the version from which `watched` continues."""
         found = self._data("GET", path(kind, namespace), {"labelSelector": labels, "fieldSelector": fields})
         if "items" not in found:
             raise ApiException(0, f"the answer is not a list of {kind.plural}")

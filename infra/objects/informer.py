@@ -77,7 +77,7 @@ class Informer:
             return [*self._objects.get(key, {}).values()]
 
     def gone(self, key: str) -> Manifest | None:
-        """The last version of the object with this key that was deleted last; None if the watch saw no deletion."""
+        """The most recently deleted object with this key, in its last version; None if the watch saw no deletion."""
         with self._lock:
             return self._gone.get(key)
 

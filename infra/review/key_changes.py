@@ -42,7 +42,7 @@ class KeyChange:
 
     @property
     def job(self) -> str | None:
-        """The job of the key, in a stack with several jobs; None for any other key."""
+        """The job that has this key, in a stack with several jobs; None in all other cases."""
         found = _JOBS.match(self.key)
         return found[1] if found else None
 

@@ -74,7 +74,7 @@ def render(
 
 
 def with_schemas(variables: dict[str, str]) -> dict[str, str]:
-    """`variables`, with those that a check against the API server's schemas needs: kubeconform and one file.
+    """`variables`, and those with the paths for a check of schemas: kubeconform, and the API server's schema file.
 
     Without Go, and without an earlier build, the page says that the schemas were not checked.
     """

@@ -126,7 +126,7 @@ def _forget(what: str) -> None:
 
 
 def _failures(what: str) -> list[float]:
-    """When downloads of `what` failed in the last KEEP_S seconds, in seconds since 1970."""
+    """The times of failed downloads of `what`, in seconds since 1970, none older than KEEP_S seconds."""
     try:
         words = _note(what).read_text().split()
     except FileNotFoundError:

@@ -40,7 +40,8 @@ def ensure(*live: Manifest, brought: str = BROUGHT) -> list[str]:
 def test_a_newer_one_is_refused_with_the_way_on(version: str) -> None:
     text = (
         rf"(?s)trainstack:operator = \(newer in the cluster: Deployment/kubeflow/trainer {version}\).*"
-        rf"allowed: in the cluster, the minor version of {BROUGHT}, which this program installs, .*fix: use .*make down STACK=dev"
+        rf"allowed: in the cluster, the minor version of {BROUGHT}, which this program installs, .*"
+        r"fix: use .*make down STACK=dev"
     )
     with pytest.raises(ConfigError, match=text):
         ensure(controller(version))
