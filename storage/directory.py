@@ -98,7 +98,7 @@ def job(
     """A batch/v1 Job that runs `script` in `image`, which needs a shell, chown, chgrp and chmod.
 
     The kubelet creates a missing hostPath folder only for root, and root owns many provisioned volumes. In this Job,
-    root may only change owners and modes, and ignore the modes of files.
+    root has only the rights to change owners and modes, and to use files whatever their modes are.
 
     Parameters:
         users: ids of the users that write to the volume.

@@ -33,7 +33,7 @@ class CheckpointError(Exception):
 class Progress:
     """How far a run is. Random numbers and learning rate follow from it, so a checkpoint keeps nothing else for them.
 
-    `best_epoch` is 0 before the first epoch is measured; `best` is that epoch's accuracy.
+    `best_epoch` is 0 until an epoch has been measured; `best` is the accuracy of the epoch `best_epoch`.
     """
 
     epoch: int = 1  # the current epoch, from 1
@@ -44,7 +44,7 @@ class Progress:
 
 
 class Sink:
-    """A file for torch.save, which hides why a write fails: `error` keeps the reason. Without a file: counts bytes."""
+    """A file for torch.save; `error` keeps why a write failed, which torch.save hides. Without a file: counts bytes."""
 
     def __init__(self, file: IO[bytes] | None = None) -> None:
         self.file, self.size = file, 0
@@ -112,7 +112,8 @@ def save(folder: Path, progress: Progress, state: dict[str, Any]) -> None:
     Parameters:
         state: `model`, parameters by name; `buffers`, by name; `numbers`, attributes by name; `optimizer`,
             nested; `first_examples`, what a user's network computes for them; `config` and `data`, which must be the
-            same in a resumed run; `machine`, which must also be the same for the same file bit for bit
+            same in a resumed run; `machine`, which must also be the same if the resumed run is to
+            end with the same model file, bit for bit
 
     Uses no links, because some volumes have none. After a crash between the two renames, the earlier checkpoint counts.
     Raises volume.VolumeError.

@@ -1,5 +1,5 @@
-"""Checks before training that a user's network accepts a user's data, with the sizes of the later batches. Also checks
-that the network is the same in each process, by comparing the network's outputs for the first examples.
+"""Checks before training that a user's network accepts a user's data, in shares of the sizes that training will have.
+Also checks that the network is the same in each process, by comparing the network's outputs for the first examples.
 """
 
 from __future__ import annotations
@@ -210,7 +210,7 @@ def _alike(one: Tensor, other: Tensor | None, exactly: bool) -> bool:
 
 
 def sizes_of_shares(totals: set[int], config: Config, world: World) -> list[int]:
-    """How many examples a forward pass gets in training, over all ranks and steps; the largest first.
+    """The numbers of examples that a forward pass can get in training, on any rank in any step; the largest first.
 
     Parameters:
         totals: how many examples all ranks have together in a step.
@@ -230,7 +230,7 @@ def passes_of(total: int, rank: int, config: Config, world: World) -> list[int]:
 def even(network: nn.Module, totals: set[int], config: Config, world: World) -> bool:
     """Whether ranks may call each other within a pass: in each step, all have equal numbers of passes, of equal sizes.
 
-    SyncBatchNorm accepts different sizes.
+    With SyncBatchNorm, the sizes may differ.
     """
     sizes_count = not any(isinstance(each, nn.SyncBatchNorm) for each in network.modules())
     for total in totals:

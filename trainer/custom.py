@@ -29,11 +29,13 @@ Inputs reach `forward` unchanged, with one more dimension for the examples. Ever
 each trains on its share of every step.
 
 `forward`, `loss` and `metric` may call other ranks by torch.distributed in training, if all shares of a step are equal;
-not in evaluation, because ranks have different numbers of batches. Anything else is refused before training.
+not in evaluation, because ranks have different numbers of batches. A call that would fail or wait
+for ever is refused before training.
 
-The trainer seeds torch, NumPy and Python's `random` before it calls constructor, function, data set and `forward`:
-the function at each start, a share of a map-style data set by its place in the epoch and its rank, a stream by the
-epoch. So a resumed run draws the same numbers. The trainer cannot seed your own generator.
+The trainer seeds torch, NumPy and Python's `random` before it calls constructor, function, data set and `forward`.
+The function has the same seed at each start; the seed of a share of a map-style data set depends on its place in the
+epoch and on its rank, the seed of a stream on the epoch. So a resumed run draws the same numbers. The trainer cannot
+seed your own generator.
 """
 
 from __future__ import annotations

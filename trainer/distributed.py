@@ -44,7 +44,7 @@ class World:
         return values
 
     def wait_for_leader(self) -> None:
-        """Wait until rank 0 calls this, too: if rank 0 died earlier, no replica could resume.
+        """Wait until rank 0 calls this, too: if rank 0 died after other ranks had ended, no replica could resume.
 
         Raises PeerLostError, but not on rank 0.
         """

@@ -101,7 +101,7 @@ class Examples(ABC):
 
     @abstractmethod
     def batches(self, batch: int, rank: int, size: int) -> Iterator[tuple[int, Tensor, Tensor]]:
-        """Every `size`th batch of `batch` examples, in order: number, inputs (n, ...) and targets (n, ...)."""
+        """Every `size`th batch of `batch` examples, in order: its number, inputs (n, ...) and targets (n, ...)."""
 
     @abstractmethod
     def fingerprint(self) -> str:
@@ -200,7 +200,7 @@ class Mapped(Examples):
         return len(self.known)
 
     def __getitem__(self, key: Key) -> tuple[Tensor, Tensor]:
-        """The examples with these numbers, in CPU memory. Without numbers: tensors (0, ...) of an example's shape."""
+        """The examples with these numbers, in CPU memory; for no numbers, tensors (0, ...) of an example's shape."""
         numbers, drawn = key
         with drawn_by(*drawn), told(self.which):
             rows = [self.source[number] for number in numbers or (0,)]
@@ -399,7 +399,10 @@ def told_by_a_worker() -> Iterator[None]:
 
 
 def is_a(name: str, part: object) -> bool:
-    """Whether `part` has the class of torch.utils.data with this name. IterableDataset also has a `__getitem__`."""
+    """Whether `part` has the class of torch.utils.data with this name.
+
+    `__getitem__` does not tell: an IterableDataset has it, too.
+    """
     return any(kind.__name__ == name for kind in type(part).__mro__)
 
 
@@ -450,7 +453,7 @@ def classes_of(part: Examples) -> int:
 
 
 def told_classes(part: Examples) -> Any:
-    """What the user's data set says about its classes: their names, as in torchvision, their number, or ()."""
+    """What the user's data set says about its classes: their names (as in torchvision) or number; else ()."""
     source = getattr(part, "source", None)
     while source is not None and not hasattr(source, "classes"):
         source = getattr(source, "dataset", None)  # of a Subset

@@ -21,8 +21,8 @@ class Exchange:
     """Adds up the gradients of all ranks, and makes the buffers of all ranks the same.
 
     One tensor, `packed`, is added up once a step: the gradients in the order of the parameters, one flag for each
-    parameter that says whether a rank has a gradient of it, the loss, one flag for changed buffers, and the changes of
-    BatchNorm's running statistics. Its type is the widest of these, and float32 at least.
+    parameter (whether a rank has a gradient of it), the loss, one flag for changed buffers, and the changes of
+    BatchNorm's running statistics. The type of `packed` is the widest type among these, and float32 at least.
 
     Parameters:
         parameters: the trained parameters, by name.

@@ -180,7 +180,7 @@ def verify(folder: Path, name: str, dataset: str) -> bytes:
 
 
 def owners(folder: Path, name: str) -> set[str]:
-    """The published data sets with the same file `name` as `folder`. Raises DataError."""
+    """The published data sets whose file `name` is the same as the one in `folder`. Raises DataError."""
     plain, packed = _md5(unpack(locate(folder, name))), folder / f"{name}.gz"
     found = {dataset for dataset, sums in CHECKSUMS.items() if sums[name] == plain}
     if is_file(packed):
@@ -190,7 +190,7 @@ def owners(folder: Path, name: str) -> set[str]:
 
 
 def of_another(folder: Path, dataset: str) -> bool:
-    """Whether the labels in `folder` belong to another published data set than `dataset`; their files are small.
+    """Whether `folder` has the labels of another published data set than `dataset`; only these small files are read.
 
     False if no label file is known: each is damaged, missing or not published.
     """

@@ -97,7 +97,7 @@ def standalone(environ: MutableMapping[str, str]) -> bool:
 
 
 def processes(environ: MutableMapping[str, str]) -> str:
-    """Processes of this pod: PET_NPROC_PER_NODE. `auto` becomes 1, except in a pod with GPUs of an elastic job.
+    """Processes of this pod: PET_NPROC_PER_NODE. `auto` becomes 1, except in an elastic job's pod with GPUs.
 
     In such a pod, torchrun counts the GPUs. Without GPUs, torchrun would count the host's cores and ignore the pod's
     limit.
@@ -274,8 +274,8 @@ def keep_freed_memory() -> bool:
     """Tell the C library to keep freed blocks of up to KEPT_BYTES; returns whether it will.
 
     glibc returns freed blocks of more than 32 MiB to the kernel. The kernel clears such a block, page by page, when the
-    next step needs it again. With 730 images or more, the first activations of `lenet` are so large. The order of the
-    two settings matters: with the second setting alone, glibc would map every block again.
+    next step needs it again. With 730 images or more, the first activations of `lenet` need such a block. The order of
+    the two settings matters: with the second setting alone, glibc would map every block again.
     """
     libc = ctypes.CDLL(None)
     if not hasattr(libc, "mallopt"):

@@ -88,7 +88,8 @@ def build(name: str, seed: int, shape: tuple[int, ...] = (1, 28, 28), classes: i
     """The network with the initial weights of this seed, the same on every rank.
 
     Our networks have channels last in memory, because oneDNN and cuDNN convolve fastest in this order; a user's network
-    may depend on the order. A user's network may ask for `shape` of one input and `classes`. Raises custom.CustomError.
+    keeps its own order, on which it may depend. A user's network may ask for `shape` of one input and `classes`. Raises
+    custom.CustomError.
     """
     if name in NETWORKS:
         torch.manual_seed(seed)

@@ -72,7 +72,7 @@ def card_of(gpu: bool) -> str:
 
 
 def local_rank() -> int:
-    """The number of this rank on its node, and of its GPU there."""
+    """The number of this rank on its node, which is also the number of its GPU there."""
     return int(os.environ.get("LOCAL_RANK", "0"))
 
 

@@ -82,7 +82,7 @@ class Elementwise(Optimizer):
         steps: list[int],
         lr: float,
     ) -> None:
-        """Change `values` and `slots` in place; `steps` of each value includes this step."""
+        """Change `values` and `slots` in place; `steps` has each value's number of steps, this one included."""
 
     def restore(self, state: dict[str, dict[str, Any]]) -> None:
         for name, kept in self.kept.items():
@@ -174,7 +174,7 @@ OPTIMIZERS: dict[str, type[Elementwise]] = {
 class TorchOptimizer(Optimizer):
     """A class of torch.optim by its name.
 
-    The trainer itself does the recipe's weight decay. Then the class has none, except if the arguments set one.
+    If the recipe has a weight decay, the trainer itself does it, and the class does none unless the arguments set one.
     Raises OptimizerError.
     """
 

@@ -31,7 +31,8 @@ def choose(recipe: Recipe, world: World) -> torch.dtype:
 def settle(device: torch.device) -> None:
     """Let the next step on a GPU compute the same products in a resumed run as in an uninterrupted run.
 
-    A network may have changed these settings, for example in evaluation; a resumed run would begin without the change.
+    A network may have changed torch's settings of TF32 and cuDNN, for example in evaluation; a resumed run would begin
+    without the change.
     """
     if device.type == "cuda":
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True

@@ -83,8 +83,8 @@ def enter(rank: int, size: int, patience: timedelta) -> Any:
     """The store of this start of the job.
 
     If a replica restarts after the ranks began to connect, it and the other ranks would wait for each other. So
-    the restarted replica marks this start as abandoned, and waits until the store ends, with the process of rank 0.
-    torchrun's own store lives longer than a start; torchrun itself distinguishes starts.
+    the restarted replica marks this start as abandoned, and waits until the process of rank 0 ends, and with it the
+    store. torchrun's own store lives longer than a start; torchrun itself distinguishes starts.
     """
     if by_torchrun():
         return dist.PrefixStore(f"start/{os.environ.get('TORCHELASTIC_RESTART_COUNT')}", client(patience))

@@ -226,7 +226,7 @@ def _confusion(counts: Tensor, names: Sequence[str]) -> str:
 
 
 def _level(right: bool, part: float) -> str:
-    """The CSS class of a cell with `part` of its row."""
+    """The CSS class of a cell whose number is `part` of its row's sum, 0 to 1."""
     steps = (0.0, 0.9, 0.98) if right else (0.0, 0.01, 0.05)
     level = sum(part >= step for step in steps) if part else 0
     return f' class="{"hit" if right else "miss"}{level}"' if level else ""

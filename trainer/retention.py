@@ -17,8 +17,8 @@ DAY_S = 24 * 60 * 60
 def clean(run: Path, number: int | None, days: float | None) -> list[str]:
     """Remove finished runs of the job of `run` that exceed a limit. Returns their names, the oldest first.
 
-    `run` itself stays: it has just finished, and the latest model is its model. A run in use stays, too: such a run has
-    no model, or a model older than another of its files, because somebody continues the run. Also removes what an
+    `run` itself stays: it has just finished, and the latest model is its model. A run in use stays, too: it has no
+    model yet or, if somebody continues a finished run, a file that is newer than its model. Also removes what an
     interrupted removal left. If the name of `run` does not have the stacks' form, nothing is removed. Raises
     volume.VolumeError.
 
@@ -66,7 +66,7 @@ def _is_finished(run: Path) -> bool:
 
 
 def _remove(run: Path) -> None:
-    """Remove a run in one step for a reader: half a run would look like an unfinished run."""
+    """Remove a run so that no reader sees half of it: half a run would look like an unfinished run."""
     aside = run.with_name(f"{REMOVED}{run.name}")
     run.replace(aside)
     volume.sync(run.parent)

@@ -132,7 +132,8 @@ class Training:
     def open_folder(self) -> Path | None:
         """The run's folder; None without a volume. Raises VolumeError if it has too little room for the run's files.
 
-        New files replace the files of an earlier start. So only one more checkpoint and model need more room.
+        The room of an earlier start's files counts, because new files replace them. One more checkpoint and one more
+        model need room, because a new file is first written beside the old one.
         """
         folder = volume.open_run(self.config.model_dir, self.config.run, self.config.volume)
         if folder:

@@ -107,7 +107,7 @@ class Reporter:
 
 
 def report(percentage: int, left_s: float | None, metrics: Mapping[str, float]) -> bytes:
-    """An UpdateTrainJobStatusRequest, of this second.
+    """An UpdateTrainJobStatusRequest with the present time, in whole seconds.
 
     Parameters:
         percentage: how much is done, 0 to 100.

@@ -19,7 +19,7 @@ class Side(StrEnum):
 
 
 def _sides(carried: str, refused: str, *, between: str = " ") -> dict[str, Side]:
-    """The side of each name in two texts."""
+    """The side of each name in the two texts, whose names are separated by `between`."""
     return {
         name.strip(): side
         for names, side in ((carried, Side.CARRIED), (refused, Side.REFUSED))

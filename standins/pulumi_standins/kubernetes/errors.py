@@ -25,7 +25,7 @@ class ApiError(Exception):
 
     @property
     def causes(self) -> list[Object]:
-        """The single findings of an invalid object."""
+        """What is wrong with an invalid object, one entry for each fault."""
         return self.details.get("causes") or []
 
     @property
@@ -50,7 +50,7 @@ class ApiError(Exception):
 
     @property
     def is_lost_race(self) -> bool:
-        """The object changed meanwhile: 409, or 422 from a JSON patch's `test`. With causes, it is another fault."""
+        """The object changed meanwhile: 409, or 422 from a JSON patch's `test`, each without `causes`."""
         return self.code in (409, 422) and not self.causes
 
     @property

@@ -28,7 +28,7 @@ def managed_fields(obj: Object) -> list[Object]:
 
 
 def was_created_by_us(live: Object) -> bool:
-    """Whether a plain create of this plugin or the real one still owns fields."""
+    """Whether fields still belong to a plain create, by this plugin or by the real one."""
     return any(
         entry.get("operation") == "Update" and entry.get("manager") in _OWN_UPDATES
         for entry in managed_fields(live)

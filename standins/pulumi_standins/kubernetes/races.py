@@ -24,7 +24,7 @@ def write_to_latest(client: ApiClient, live: Object, write: Callable[[Object], O
         write: one write; the server refuses it if the object no longer has the given version.
 
     Raises:
-        ApiError: the server refused for another reason, or others have written in between for a minute.
+        ApiError: the server refused for another reason than others' writes, or these have not stopped for a minute.
         CancelledError: the user asked to stop.
     """
     until = time.monotonic() + _SECONDS

@@ -32,7 +32,7 @@ class State:
 
     @property
     def is_unconfirmed(self) -> bool:
-        """Whether the object was sent and not seen since: only servers give uids."""
+        """Whether the object was sent and not seen since: it has no uid, which only servers give."""
         return bool(self.live) and not nested(self.live, "metadata", "uid")
 
 

@@ -98,7 +98,7 @@ def own_frames(error: BaseException, program: str) -> str:
 
 
 def execute(arguments: argparse.Namespace, pulumi: Any) -> int:
-    """Run the program in its stack; the exit status. An error of the program is logged, not raised."""
+    """Run the program in its stack; returns the exit status. An error of the program is logged, not raised."""
     program = os.path.abspath(arguments.program)
     if os.path.isdir(program) and not os.path.isfile(os.path.join(program, "__main__.py")):
         pulumi.log.error(f"unable to find main python program `__main__.py` in `{program}`")

@@ -66,7 +66,7 @@ class Environment:
         return variables
 
     def import_path(self) -> list[Path]:
-        """The folders with the environment's packages; asks the interpreter if other folders may have packages, too."""
+        """The folders with the environment's packages; the interpreter names them if some may be elsewhere."""
         settings = self.directory / "pyvenv.cfg" if self.directory else None
         if (
             settings

@@ -17,7 +17,8 @@ _NO_PODS = (
 def service(snapshot: Snapshot) -> Verdict:
     """A Service is ready when its endpoints stay the same and their pods are ready; a load balancer needs an address.
 
-    A Service without pods is ready, too. Without a selector others create the endpoints, so there is no wait for them.
+    A Service without pods is ready, too. If a Service has no selector, others create its endpoints, so there is no wait
+    for the endpoints.
     """
     obj = snapshot.obj
     kind = nested(obj, "spec", "type", default="ClusterIP")

@@ -28,7 +28,7 @@ class Snapshot:
         changed_at: when an object changed last, by kind and name, in seconds since the wait began.
         now: seconds since the wait began; zero for a single look.
         is_single_look: a refresh looks once and does not wait.
-        is_last_look: the wait ends with any verdict.
+        is_last_look: the wait ends after this look, whatever the verdict is.
         is_gone: the object has been deleted.
     """
 

@@ -22,7 +22,7 @@ def secret(snapshot: Snapshot) -> Verdict:
 
 
 def definition(snapshot: Snapshot) -> Verdict:
-    """A CustomResourceDefinition is ready when Established; names that are taken end the wait."""
+    """A CustomResourceDefinition is ready when Established; if another definition has its names, the wait ends."""
     established, accepted = condition(snapshot.obj, "Established"), condition(snapshot.obj, "NamesAccepted")
     if established.get("status") == "True":
         return Verdict(is_ready=True)

@@ -158,7 +158,7 @@ def wait(session: Session, urn: str, rule: Rule, live: Object, seconds: float) -
 
 
 def _last_look(rule: Rule, snapshot: Snapshot, *, is_cancelled: bool) -> Object:
-    """The verdict at the end of the wait: objects that only wait out a stability pause count as ready."""
+    """The object if it is ready at the end of the wait: no stable time is required any more. Raises NotReadyError."""
     snapshot.is_last_look = True
     verdict = rule.judge(snapshot)
     if verdict.is_ready:
