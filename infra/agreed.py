@@ -119,7 +119,7 @@ TTL = "ttlSecondsAfterFinished"
 
 
 def has_finished(run: Mapping[str, object]) -> bool:
-    """Whether a run succeeded and its job is deleted after that, by the run's properties in the state."""
+    """Whether the run's properties in the state say that the run succeeded, and that its job is deleted after that."""
     return run.get(TTL) is not None and run.get("jobStatus") == SUCCEEDED
 
 

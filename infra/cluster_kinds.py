@@ -55,7 +55,7 @@ class Traits:
 
 
 class ClusterKind(StrEnum):
-    """Who creates the cluster: the stack with the program of that name, or somebody else."""
+    """The program with which the stack creates the cluster; EXISTING: somebody else creates the cluster."""
 
     KIND = "kind"
     MICROK8S = "microk8s"

@@ -59,7 +59,7 @@ class Deletion:
 
     Parameters:
         titles: `Kind/namespace/name` of each.
-        keys: a user who may not read the objects has to undo the change of these keys.
+        keys: keys of the stack file. A user who may not read the objects has to undo the change of these keys.
         refusal: takes the titles that exist, and the titles of others' objects that depend on them. Returns None if the
             objects may be deleted.
     """
@@ -266,7 +266,11 @@ def _definitions(stack: Stack, held: StackState, planned: Collection[str]) -> It
 def _of_definitions(
     stack: Stack, key: str, value: str, wanted: Collection[str], there: list[str], others: list[str]
 ) -> Refusal | None:
-    """`install: never` means that somebody else installed the operator, but the stack installed this one."""
+    """The refusal to delete these definitions; None if they may be deleted.
+
+    `install: never` means that somebody else installed the operator. So it is refused if the stack itself created the
+    definitions of its kind of job.
+    """
     install = stack.operator.install
     kinds = [f"{DEFINED[each].kind}s" for each in there]
     is_unwanted = install is Install.NEVER and any(DEFINED[each].crd in wanted for each in there)

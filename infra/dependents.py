@@ -69,16 +69,17 @@ def of_stack(file: Path, own: Collection[str], show: Callable[[str], None]) -> d
 
 
 def users(look: Look, own: Collection[str], api: OperatorApi = OperatorApi.V1) -> dict[str, Any]:
-    """Others' `jobs`, others' objects that need Kueue or the stack's quota (`queues`), others' objects by namespace
-    (`namespaces`), and others' pods by claim (`claims`).
+    """Others' objects in four groups: `jobs`; `queues`, the objects that need Kueue or the stack's quota; `namespaces`,
+    the objects by namespace; `claims`, the pods by claim.
 
     Each entry is a title, `Kind/namespace/name`. If the user may not list a kind, an entry says so, because others may
     have objects of this kind. Raises UnknownError if the server does not answer.
 
     Parameters:
         own: titles of the stack's objects.
-        api: the API of the stack file. Others' jobs of this API count if the stack has an operator: if `own` has a
-            Deployment. Others' objects of a kind count, too, if the stack created the definition of this kind.
+        api: the API of the stack file. Others' jobs of this API count if the stack has an operator, which means that
+            `own` has a Deployment. Others' objects of a kind count, too, if the stack created the definition of this
+            kind.
     """
 
     def ask(*titles: str) -> list[str]:
@@ -208,7 +209,10 @@ def _others(listed: list[Listed], own: Collection[str]) -> list[str]:
 
 
 def _goes_with_owners(each: Manifest, kinds: Collection[tuple[str, str]], own: Collection[str]) -> bool:
-    """Whether each owner is the stack's, or has a kind of `kinds` (group and kind): then the owner itself is judged."""
+    """Whether each owner of an object is the stack's, or has a kind of `kinds` (group and kind).
+
+    The caller judges an owner of such a kind by itself, and leaves its object out.
+    """
     metadata = each["metadata"]
     owners = metadata.get("ownerReferences") or []
     return bool(owners) and all(
@@ -241,7 +245,7 @@ def _objects(look: Look, namespace: str, without: str) -> Iterator[Listed]:
 
 
 def _without_copies(look: Look, maps: list[Manifest]) -> list[Manifest]:
-    """`maps` without copies of a ConfigMap in namespace `default`: a controller keeps copies in every namespace."""
+    """`maps` without copies of ConfigMaps that `default` has, too: a controller keeps copies in every namespace."""
     try:
         known = {each["metadata"]["name"]: _content(each) for each in look.listed(CONFIG_MAP, DEFAULT) or []}
     except ForbiddenError:

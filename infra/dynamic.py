@@ -56,7 +56,7 @@ class Provider(ResourceProvider):
 
 
 class _Messages:
-    """Replaces the module `traceback`, which Pulumi's host (3.260) uses for errors: of ours, users need the message."""
+    """Replaces the module `traceback` in Pulumi's host (3.260): of our errors, users need only the message."""
 
     @staticmethod
     def format_exc() -> str:

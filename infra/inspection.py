@@ -54,7 +54,7 @@ def is_ours(each: Mapping[str, Any], stack: Stack) -> bool:
 
 
 def cluster_findings(stack: Stack, found: Objects, left: Collection[str] = ()) -> Iterator[str]:
-    """A sentence for each object that is missing, being deleted, not bound, or a pending pod.
+    """A sentence for each object that is missing, being deleted or not bound, and for each pending pod.
 
     Parameters:
         left: names of the jobs that may be missing.

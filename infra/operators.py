@@ -44,7 +44,7 @@ class Controllers:
     Parameters:
         kind: the component's kind, by which `make down` finds the objects that others may use.
         part: the end of the component's name.
-        objects: upstream's objects, patched, for a stack; the plan says whether the stack installs JobSet, too.
+        objects: takes a stack and a plan, returns upstream's objects, patched. The plan says whether JobSet is needed.
         images: name of a pushed image -> the variable that names it in this machine's engine, and the image that it
             replaces in the Deployment's image and arguments.
         wait: name and `probes` of the resource that is created once the webhooks answer.

@@ -31,7 +31,7 @@ def given(names: Mapping[str, str]) -> Iterator[None]:
 
 
 class CommandError(agreed.ProgramError):
-    """A command failed. The text has the command and its last lines."""
+    """A command failed. The text has the command and the last lines of its output."""
 
 
 def output(*command: str, stdin: str | None = None, env: Mapping[str, str] | None = None) -> str:

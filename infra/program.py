@@ -67,9 +67,9 @@ def with_trials(stack: Stack) -> Stack:
 
 
 def datasets(stack: Stack) -> dict[str, Dataset | None]:
-    """Job's name -> the data set that it trains on if this machine applies it; says if a review shows another one.
+    """Job's name -> the data set that the job trains on if this machine applies it.
 
-    Raises dataset.DataError.
+    Logs a line for each job for which a review shows another data set. Raises dataset.DataError.
     """
     chosen, reviewed = dataset.of_jobs(stack), dataset.of_review(stack)
     folders = {job.name: dataset.looked_at(stack, job) for job in stack.jobs}

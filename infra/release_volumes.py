@@ -1,6 +1,6 @@
 """Makes the stack's volumes usable again after an unfinished deletion.
 
-A deleted claim stays Terminating as long as a pod mounts it, also a finished pod of our jobs. After that the claim's
+A deleted claim stays Terminating as long as a pod mounts it, even if the pod has finished. After that the claim's
 volume is Released: the volume still names the old claim, and no other claim can bind it. A deleted volume stays
 Terminating as long as a claim is bound to it. Pulumi sees none of this, so this module runs before `pulumi up`.
 """

@@ -41,11 +41,11 @@ class Promotion:
     Parameters:
         job: its name in the stack that is promoted.
         to: the name of the job that gets its options.
-        run: the id of the job's run, as in the review of the first stack.
+        run: the id of the job's run, as in the review of the stack that is promoted.
         dataset: that run's data set; None for the trainer's default.
         changes: key of `training` -> the old and the new value, as written in a stack file.
-        left: keys that only the second stack sets; they stay.
-        differing: keys of the job outside `training` on which a run depends and that differ; they stay.
+        left: keys of `training` that job `to` sets and the promoted job does not; they stay.
+        differing: keys outside `training` that a run depends on, with different values in the two jobs; they stay.
     """
 
     job: str
@@ -110,7 +110,7 @@ def _as_yaml(value: Any) -> str:
 
 
 def _differing(job: JobConfig, other: JobConfig) -> tuple[str, ...]:
-    """The keys of NAMED in which the two differ."""
+    """The keys of NAMED in which the two jobs differ."""
     aliases = {str(field.alias): name for name, field in JobConfig.model_fields.items()}
     values = [
         {**{key: getattr(each, aliases[key]) for key in NAMED}, "data": data(each), "pod": programs(each)}

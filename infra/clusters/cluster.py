@@ -117,7 +117,7 @@ class ClusterProtocol:
         return False
 
     def goes(self, props: Props) -> bool:
-        """Whether the cluster with these properties exists, and Pulumi deletes it when it leaves the state."""
+        """Whether the cluster with these properties exists, and Pulumi deletes it if the stack moves to another."""
         return not self.is_lost(props)
 
     def name(self, props: Props) -> str:

@@ -29,10 +29,10 @@ class ClusterContents:
     Parameters:
         problem: why no cluster can be asked; else empty.
         namespaces: existing namespaces among those asked for.
-        leaving: the namespaces asked for that are being deleted, this stack's included.
+        leaving: which of the namespaces asked for are being deleted, this stack's included.
         crd: whether the definition of the stack's kind of job exists.
         operator: whether its controller exists.
-        beneath: whether the definition exists that the kind of job is built on.
+        beneath: whether the definition of the kind in `JobKind.beneath` exists.
         gang_scheduler: whether an operator starts all replicas of a job together.
         kueue, kueue_crds: whether Kueue and its definitions exist.
         shared: titles of the stack's flavors and priority classes that somebody else has created.

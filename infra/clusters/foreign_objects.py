@@ -80,7 +80,7 @@ def _title(resource: str, item: dict[str, Any]) -> str:
 
 
 def _objects(look: Look) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Kind (plural) and metadata of every object, once: from the first version of its group that serves it."""
+    """Kind (plural) and metadata of every object, each once: from the first version of its group that has its kind."""
     for root in ("/api", "/apis"):
         for group in look.items(root, GROUPS):
             if group["metadata"].get("name") in SYSTEM_GROUPS:

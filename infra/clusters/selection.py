@@ -97,7 +97,7 @@ def question(stack: Stack, is_ours: IsOurs) -> Question:
 
 
 def _is_given(stack: Stack, is_ours: IsOurs) -> bool:
-    """Whether the jobs' namespace exists: it has the claim of the models, and the stack did not create it."""
+    """Whether the jobs' namespace exists already: the stack uses a claim in it, and did not create the namespace."""
     namespace = {"kind": "Namespace", "metadata": {"name": stack.cluster.namespace}}
     return stack.storage.kind is StorageKind.CLAIM and not is_ours(namespace)
 

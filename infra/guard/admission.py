@@ -113,7 +113,7 @@ def _resources() -> list[Manifest]:
 
 
 def _is_ours(stack: Stack) -> str:
-    """An expression that is true for the stack's objects: the binding matches all objects without a namespace.
+    """An expression that is true for the stack's objects: the binding also matches others' cluster-wide objects.
 
     A volume belongs to the namespace of its claim.
     """

@@ -102,7 +102,7 @@ def text(value: object) -> str:
 
 
 def listed(optional: str) -> str:
-    """A list in CEL; empty if the field is missing or null, as an empty list of Kubernetes may be."""
+    """A list in CEL; empty if the field is missing or null: in Kubernetes an empty list may be null."""
     return f"({optional}.hasValue() && {optional}.value() != null ? {optional}.value() : [])"
 
 

@@ -102,7 +102,7 @@ def _named_right(key: str) -> Rule:
 
 
 def _effective(name: str) -> Field:
-    """The field of a container's security context, else its pod's."""
+    """The field `name` of a container's security context; if it is missing there, of its pod's."""
     return Field((("container", "securityContext", name), ("pod", "securityContext", name)))
 
 

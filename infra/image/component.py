@@ -75,7 +75,7 @@ class Image(pulumi.ComponentResource):
         return RegistryImage(stack.name, {**props, **place, "repository": inputs.REPOSITORY}, child).reference
 
     def _engine_image(self, stack: Stack, environment: Mapping[str, str]) -> dict[str, Any]:
-        """`image` in the container engine and its `tag`: our image, or the user's project on top of it."""
+        """Build our image, or the user's project on top of it. Returns `image`, its name in the engine, and `tag`."""
         child = pulumi.ResourceOptions(parent=self)
         builds = engine_image.of(stack.image, environment)
         trainer = BuiltImage(stack.name, builds.trainer, child).image if builds.trainer else None

@@ -107,7 +107,7 @@ def identity(config: ImageConfig, root: Path, environment: Mapping[str, str] = o
 
     Parameters:
         config: the stack's section `image`.
-        root: the folder of the Dockerfile. It names the bases by digest.
+        root: the folder of the Dockerfile. The Dockerfile names the bases by digest.
         environment: may name other bases for this machine's builds.
 
     Returns the digest of a ready-made image (its whole reference if that has none), else the hash of the build's
@@ -121,7 +121,10 @@ def identity(config: ImageConfig, root: Path, environment: Mapping[str, str] = o
 
 
 def _reviewed(chosen: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
-    """`chosen` without the bases that set-up builds if no registry can be reached: they replace the Dockerfile's."""
+    """`chosen` without set-up's own bases: the Dockerfile's bases count instead.
+
+    Set-up builds bases if no registry can be reached.
+    """
     theirs = shell_variables.of_shell(environment)
     return {name: value for name, value in chosen.items() if name not in BASES or BASES[name] in theirs}
 

@@ -1,7 +1,7 @@
 """Resolves a user project's packages on this machine, because a container may reach no package index.
 
-Packages of the image are not installed again. uv gets empty wheels of the same versions instead, whose versions are
-marked as the image's. If a requirement does not fit the image's version, uv explains the conflict.
+Packages of the image are not installed again. Instead, uv gets an empty wheel for each of them, with the same version
+and the mark `+image`. If a requirement does not fit the image's version, uv explains the conflict.
 """
 
 from __future__ import annotations

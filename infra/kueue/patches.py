@@ -45,7 +45,7 @@ def admitted(api: OperatorApi) -> list[JobKind]:
 
 
 def is_wanted(each: Manifest, bound: set[str]) -> bool:
-    """Whether the stack registers an object: no namespace, no roles for users, no objects of VISIBILITY.
+    """Whether the stack registers an object. Namespaces, roles for users and objects of VISIBILITY are left out.
 
     Parameters:
         bound: names of Kueue's own roles.

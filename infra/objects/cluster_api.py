@@ -132,7 +132,7 @@ class ClusterApi:
     def log(self, pod: str, namespace: str, **options: object) -> str:
         """A pod's log. `options` have the API's names: `container`, `previous`, `tailLines`.
 
-        A program may print bytes that are not UTF-8.
+        A program may print bytes that are not UTF-8: they are replaced.
         """
         text: bytes = self._data("GET", f"{path(POD, namespace, pod)}/log", options, wanted="bytes")
         return text.decode(errors="replace")

@@ -109,7 +109,10 @@ class Informer:
             self._ended.wait(PAUSE_S)
 
     def _list_and_watch(self) -> None:
-        """Raises the errors of the list, and unexpected errors of a watch. The next list raises others if they last."""
+        """Raises the errors of the list, and unexpected errors of the watch.
+
+        Expected errors of the watch only end it. If they last, the next list raises them.
+        """
         chosen = self.selection
         # A new connection each time: the kubeconfig may have changed.
         cluster = ClusterApi.at(chosen.address, urllib3.Retry(0), ANSWER_S)

@@ -32,7 +32,7 @@ class JobKind(Kind):
         container: name of the container in a replica's pod; the controller looks for this name.
         crds: every CRD that the kind's controllers need; the last one is the CRD of this kind.
         selector: selects the Deployment of the kind's controller, also a Deployment that somebody else installed.
-        beneath: a kind of another project, of which the controller creates objects; None if there is none.
+        beneath: another project's kind. The controller creates objects of this kind for its jobs; None without one.
     """
 
     container: str

@@ -171,7 +171,10 @@ class Look:
             raise
 
     def _ensure_ready(self) -> None:
-        """Raises the reason why the server is not ready. If it does not say, a 403 counts only if the 403 lasts."""
+        """Raises the reason why the server is not ready.
+
+        If the server does not say whether it is ready, a 403 counts only if the 403 lasts.
+        """
         self._patience.starting_s = min(STARTING_S, self.limit_s)
         try:
             said = self._api.read(READY)

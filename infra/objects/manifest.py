@@ -50,8 +50,8 @@ class Object(pulumi.CustomResource):
 def delete_first(resource: pulumi.Resource, value: T) -> pulumi.Output[T]:
     """`value`, as if it came from `resource`. An object with this value is deleted before `resource`.
 
-    Before Pulumi deletes `resource`, it replaces each other resource that reads a property of `resource`, if a change
-    of this property would replace the other resource. The value stays known in previews.
+    If a second resource reads a property of `resource`, and a change of this property would replace the second one,
+    Pulumi replaces the second one before it deletes `resource`. The value stays known in previews.
     """
     known = pulumi.Output.from_input(value)
     content = cast("Awaitable[T]", known.future(with_unknowns=True))

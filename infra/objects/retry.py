@@ -44,7 +44,7 @@ class Patience:
 
     Parameters:
         show: gets a line when the server goes away, and one when it is back.
-        limit_s: seconds that the server may be away without a break.
+        limit_s: seconds that the server may be away, with no answer in between.
         starting_s: seconds that a 403 has to last before it counts.
     """
 

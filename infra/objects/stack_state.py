@@ -28,9 +28,9 @@ class StackState:
         owner: None before the first update.
         objects: `Kind/namespace/name` of each.
         storage: `Kind/namespace/name` -> spec of each volume and claim.
-        queued: of each job in a Kueue queue: `Kind/namespace/name` -> the manifest that it was created from.
+        queued: `Kind/namespace/name` of each job in a Kueue queue -> the manifest that the job was created from.
         jobs: kind, namespace, name, uid and run of each job.
-        finished: of each succeeded job that is deleted after it finished: `Kind/namespace/name` -> its run.
+        finished: `Kind/namespace/name` of each succeeded job that is deleted after its end -> the job's run.
         cluster: whether the state has a provider for Kubernetes objects.
         clusters: kind -> properties of the cluster that the stack created or uses; two while one replaces the other.
     """

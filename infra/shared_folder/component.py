@@ -99,7 +99,7 @@ def register(
         image: the trainer image's reference, by digest.
         datasets: job's name -> its data set.
         nodes: name -> taints of each known node; empty for kind, whose nodes live as long as their cluster.
-        depends_on: the resources for which pods that mount the folder wait.
+        depends_on: the resources that must exist before a pod mounts the folder.
     """
     if not stack.storage.shared or stack.storage.kind is not StorageKind.HOST_PATH:
         return []

@@ -102,7 +102,10 @@ class Probe:
             raise NotSharedError("; ".join(found))
 
     def _follow(self, wanted: dict[str, Manifest], done: Done) -> dict[str, Manifest]:
-        """Node -> its pod, when all pods are done or have ended, or the time is over."""
+        """Create the pods, and wait until all are done or have ended, at most `limit_s` seconds.
+
+        Returns node -> its pod.
+        """
         for pod in wanted.values():
             self._create(pod)
         names = {pod["metadata"]["name"]: node for node, pod in wanted.items()}

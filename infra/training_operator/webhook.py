@@ -27,7 +27,7 @@ class WebhookError(RuntimeError):
 
 
 def probe_job(namespace: str) -> dict[str, Any]:
-    """A valid PyTorchJob that keeps the policies, for a dry run."""
+    """A valid PyTorchJob that breaks no policy, for a dry run."""
     container = _container("pytorch")
     replica = {
         "replicas": 1,

@@ -57,9 +57,10 @@ def _inputs(stack: Stack, environment: Mapping[str, str]) -> dict[str, Any]:
 
 
 def ensure_replaceable(stack: Stack, held: StackState, environment: Mapping[str, str] = os.environ) -> None:
-    """Check whether the update may replace the cluster and lose its objects. In a preview, the cluster's diff does.
+    """Check whether the update may replace the cluster and lose its objects.
 
-    Raises ReplacementRefusedError and OldObjectsError, before anything is touched.
+    In a preview, this function does nothing: the cluster's diff does the check. Raises ReplacementRefusedError and
+    OldObjectsError, before anything is touched.
 
     Parameters:
         held: what the stack's state holds.
@@ -194,7 +195,7 @@ class KindClusters(ClusterProtocol):
         ownership.refuse_others(name)
 
     def remove_unfinished(self, name: str, stack: str) -> None:
-        """A finished cluster that still exists is in no state of this backend, and stays.
+        """A finished cluster stays: if it still exists after Pulumi's deletion, no state of this backend has it.
 
         Raises ReplacementRefusedError for such a cluster, AnotherEngineError, EngineError and CommandError.
         """

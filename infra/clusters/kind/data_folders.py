@@ -223,7 +223,7 @@ class LinkedFolder(Resource, module="trainstack", name="LinkedFolder"):
 
 
 def register(stack: Stack, found: Mapping[str, str]) -> list[pulumi.Resource]:
-    """Register the folders, for which their volumes wait. `found`: what `contents` returns."""
+    """Register the folders. Returns their resources, for which the volumes wait. `found`: what `contents` returns."""
     return [
         LinkedFolder(
             each.name,

@@ -44,7 +44,7 @@ ADOPTING = UNASKED | {
 
 
 def step(standing: Standing) -> Step:
-    """The step for what exists (`standing`), with the variables that the user set."""
+    """The step for what exists (`standing`). The user's variables ADOPT and REPLACE_CLUSTER may change it."""
     steps = ADOPTING if owner.id_to_adopt() else REPLACING if replacement.is_allowed() else UNASKED
     return steps[standing]
 
@@ -52,7 +52,7 @@ def step(standing: Standing) -> Step:
 def refusal(
     standing: Standing, cluster: str, stack: str, owner_id: str | None = None, lose: str = ""
 ) -> Exception:
-    """The error instead of a cluster's deletion. Nothing was touched.
+    """The error for the step REFUSE. Nothing was touched.
 
     Parameters:
         owner_id: the id in the mark of the stack's objects, if it is known.

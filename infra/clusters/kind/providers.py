@@ -153,7 +153,7 @@ class ConnectionProvider(Provider):
 
 
 class Connection(Resource, module="trainstack", name="RegistryConnection"):
-    """The nodes' connection to the registry. Pushes wait for it: to connect the registry breaks running pushes."""
+    """The nodes' connection to the registry. Pushes wait for it, because a new connection breaks running pushes."""
 
     container: pulumi.Output[str]
 

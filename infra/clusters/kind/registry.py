@@ -72,7 +72,7 @@ def create(name: str, image: str) -> dict[str, Any]:
 
 
 def _archive(name: str, text: str) -> str:
-    """A tar archive with one file that only root may read. It is ASCII text."""
+    """A tar archive, itself ASCII text, with one file that only root may read."""
     entry = tarfile.TarInfo(name)
     entry.mode, entry.size = 0o600, len(text)
     archive = io.BytesIO()

@@ -1,7 +1,7 @@
 """Our calls of `snap` and `microk8s`.
 
-Each function names the document of the behaviour that it relies on. Tests run against a stand-in that follows the same
-documents. Nothing here was run against a real MicroK8s.
+Each function relies on a behaviour of MicroK8s, and names the document that describes it. Tests run against a stand-in
+that follows the same documents. Nothing here was run against a real MicroK8s.
 """
 
 from __future__ import annotations
@@ -76,7 +76,10 @@ def running() -> bool:
 
 
 def wait_ready() -> None:
-    """`status --wait-ready --timeout` waits, and fails when the time is up (same document). Raises MicroK8sError."""
+    """`status --wait-ready --timeout` waits, and fails when the time is up. Raises MicroK8sError.
+
+    Source: as for `running`.
+    """
     try:
         text = output("microk8s", "status", "--wait-ready", "--timeout", str(WAIT_S))
     except CommandError as error:
@@ -90,9 +93,9 @@ def wait_ready() -> None:
 
 
 def enable(addon: str) -> None:
-    """Enable one add-on, which may be enabled already. The documents ask for a command each (microk8s.io/docs/addons).
+    """Enable one add-on, which may be enabled already. Raises MicroK8sError.
 
-    Raises MicroK8sError.
+    The document asks for a separate command for each add-on (microk8s.io/docs/addons).
     """
     try:
         output("microk8s", "enable", addon)
