@@ -104,7 +104,7 @@ def read(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def refusal(environment: Mapping[str, str]) -> str | None:
-    """Why a variable on make's command line is a mistake; None if no variable is, or if make did not call.
+    """Why a variable on make's command line is a mistake; None if all are right, or if make is not the caller.
 
     make itself ignores unknown names. With a misspelt STACK, `make down` would destroy the stack dev.
     """

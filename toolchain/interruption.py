@@ -1,7 +1,7 @@
 """SIGINT and SIGTERM: the first signal ends the command in order, a later one makes it end faster.
 
-The command `timeout` signals make and this process, and make passes its own signal on. So signals that come within
-TOGETHER_S count as one.
+The command `timeout` sends its signal to make and to this process, and make sends it to this process again. So signals
+that come within TOGETHER_S count as one.
 """
 
 from __future__ import annotations

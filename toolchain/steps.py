@@ -80,12 +80,12 @@ def expect(usual: Mapping[str, float]) -> None:
 
 
 def draw_on(screen: Screen | None) -> None:
-    """Draw on `screen` from now on; None prints lines again."""
+    """Draw on `screen` from now on; if it is None, print lines again."""
     _board.show(screen)
 
 
 def record_with(recorder: Callable[[Event], None] | None) -> None:
-    """Send every event to `recorder` from now on; None stops the recording."""
+    """Send every event to `recorder` from now on; if it is None, stop the recording."""
     _board.recorder = recorder
 
 

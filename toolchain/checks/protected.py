@@ -19,7 +19,7 @@ def ensure_committed(stack: str) -> Callable[[], None]:
     """Refuse a protected `stack` if this clone has changes without a commit; the caller holds the project's lock.
 
     Returns a function that checks the tree and the renderings. Call that function after the data set is copied, and
-    again for each plan. Both functions raise SetupError. For a stack that is not protected, they check nothing else.
+    again for each plan. Both functions raise SetupError. If `stack` is not protected, they accept any change.
     """
     ensure_clean(stack)
     return partial(_ensure_reviewed, stack)

@@ -28,7 +28,8 @@ def review(stack: str, base: str = "") -> int:
     Returns the exit status: 0 if nothing is wrong. Raises SetupError for a `base` that does not exist.
 
     Parameters:
-        base: a revision; the page compares with the commit where this branch leaves it. Empty for the main branch.
+        base: a revision; the page compares with the last commit that this branch shares with it. Empty for the main
+            branch.
     """
     stack_files.check(stack)
     with setup.project_lock(), tempfile.TemporaryDirectory(prefix="trainstack-base-") as place:
@@ -89,7 +90,7 @@ def with_schemas(variables: dict[str, str]) -> dict[str, str]:
 
 
 def unpack_base(asked: str, target: Path) -> str:
-    """Copy `stacks/` and `infra/upstream` of the revision to compare with into `target`.
+    """Copy into `target` what the page compares with: `stacks/` and `infra/upstream` of another revision.
 
     Returns the name of that revision for the page.
 

@@ -260,7 +260,7 @@ def _deployment(stack: str) -> dict[str, Any]:
 
 
 def message(source: str, target: str, found: list[Promotion], passed: list[Passed]) -> str:
-    """The commit message: the accuracies, the changed keys, and keys that differ from those of the run."""
+    """The commit message: the accuracies, the changed keys, and the run's other keys that differ."""
     reached = [f"{each.run} reached an accuracy of {each.accuracy:.4f}." for each in passed]
     changed = [line for each in found for line in (*_lines(each), *_differing(each, source, target))]
     return "\n".join([f"Promote {source} to {target}", "", *reached, "", *changed])

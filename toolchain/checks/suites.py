@@ -111,8 +111,8 @@ def api_server() -> list[Path]:
 def test(name: str, extra: Sequence[str]) -> int:
     """Run a suite; returns pytest's first exit status that is not 0. Raises SetupError if set-up fails.
 
-    Options in `extra` may select no test of a stage, but not of all stages. If `extra` names files, folders or tests,
-    only these run.
+    Options in `extra` may leave some stages without a test, but not all stages. If `extra` names files, folders or
+    tests, only these run.
     """
     passed = passed_file(name) if name in RESUMED else None
     try:
@@ -204,7 +204,7 @@ def _end(child: subprocess.Popen[bytes]) -> None:
 
 
 def passed_file(suite: str) -> Path:
-    """The list of passed tests of `suite` for the current files. Other lists are out of date, and removed."""
+    """The file that lists the passed tests of `suite` for the current files. Lists for older files are removed."""
     PASSED.mkdir(parents=True, exist_ok=True)
     present = PASSED / f"{suite}-{_fingerprint()}"
     for old in PASSED.glob(f"{suite}-*"):

@@ -77,7 +77,7 @@ def reaches_published(engine: Engine) -> bool:
 
 @functools.cache
 def _in_reach(docker: str, environment: tuple[tuple[str, str], ...], quiet: bool) -> bool:
-    """Whether `reaches_published`. The answer is cached, so that one command asks once."""
+    """What `reaches_published` returns, cached so that one command asks the registry once."""
     asked = Engine(docker, ours=False, env=dict(environment))
     if quiet:
         return reaches_published(asked)

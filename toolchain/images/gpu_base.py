@@ -81,7 +81,7 @@ def make(engine: Engine) -> str:
 
 
 def _wheels(place: Path) -> Path:
-    """Download the locked packages into a folder below `place`, outside of a container: it may reach no index.
+    """Download the locked packages into a folder below `place`, outside of containers: these might not reach an index.
 
     Downloaded files stay in `place` for the next try.
     """

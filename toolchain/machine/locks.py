@@ -16,7 +16,7 @@ def held(
     opened: Callable[[], IO[str]],
     waiting: Callable[[IO[str]], AbstractContextManager[object]] = lambda _: nullcontext(),
 ) -> Iterator[IO[str]]:
-    """The file that `opened` opens, locked. The kernel releases the lock of a killed process.
+    """Lock the file that `opened` opens, and yield it. The kernel releases the lock of a killed process.
 
     The holder of the lock may delete the file. A waiter may then hold the lock of a deleted file, so it opens the file
     again.
@@ -52,7 +52,7 @@ def machine_wide(name: str) -> Iterator[None]:
 
 
 def _handle(name: str) -> IO[str]:
-    """Root's lock file, opened for reading if this user may not write it; without it, a file in the user's cache."""
+    """Root's lock file, opened for reading if this user may not write it; else a file in the user's cache."""
     try:
         MACHINE.mkdir(parents=True, exist_ok=True)
         return (MACHINE / name).open("a")

@@ -49,7 +49,7 @@ def installed(name: str) -> bool:
 
 
 def install(names: Sequence[str]) -> None:
-    """Install `names` without recommended packages and without starting their services, now or at the next boot.
+    """Install `names` without recommended packages; no service of theirs starts, now or at the next boot.
 
     Raises SetupError with apt's last lines, also if apt would remove packages; then nothing is changed. New packages
     are added to RECORD and marked automatically installed. A killed installation is finished first. Packages that are
@@ -202,7 +202,7 @@ def purge() -> None:
 def _unneeded(ours: set[str]) -> set[str]:
     """Packages of `ours` that no user has asked for, no other package needs, and that can be removed alone.
 
-    A package that was here before ours worked without the packages that it recommends. A later package may need them.
+    An earlier package has worked without the packages of ours that it recommends. A later package may need them.
     (apt's own autoremove keeps each package that another recommends, suggests, or could use as an alternative.)
     """
     there = set(THERE.read_text().split()) if THERE.exists() else set()

@@ -102,7 +102,10 @@ def started(pid: int) -> float | None:
 
 
 def variable(pid: int, name: str) -> str | None:
-    """A variable, without blanks, of the environment in which a process of this user was started; None if not set."""
+    """The value of a variable with which a process of this user was started; None if not set.
+
+    The value must have no blanks.
+    """
     if is_linux():
         try:
             text = (PROC / str(pid) / "environ").read_bytes().decode(errors="replace").replace("\0", "\n")

@@ -2,7 +2,7 @@
 
 A killed run leaves pending creations in the state. Pulumi can only remove such an entry (in 3.260,
 `--import-pending-creates` also removes it). The next creation then fails if the killed run had already created the
-object. Other objects are missing because the state was damaged or lost; a preview shows what the Pulumi program would
+object. Other objects are not in the state because it was damaged or lost; a preview shows what the Pulumi program would
 register for them. All other resources of our program take over existing objects by themselves.
 
 A killed replacement leaves the resource of the old object, with a mark. The old object is deleted. The new one, with

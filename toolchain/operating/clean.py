@@ -65,9 +65,10 @@ def clean(ensure_clean: Callable[[str], None]) -> None:
 
 
 def _ensure_nothing_stands() -> None:
-    """Raise SetupError for stacks whose state names resources: only the state records that these are ours.
+    """Raise SetupError for stacks whose state names resources: nothing but the state says that these are ours.
 
-    The stack's file may be in another commit, or another command may have created them while this command waited.
+    The stack's file may exist only in another commit, or another command may have created the resources while this
+    command waited.
     """
     held = sorted(each.stem for each in state_copies.STACKS.glob("*.json"))
     if standing := [stack for stack in held if state.has_resources(state.deployment(stack))]:

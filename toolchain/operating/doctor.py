@@ -252,7 +252,7 @@ def proxies() -> Found:
 
 
 def _set(names: tuple[str, ...]) -> Iterator[str]:
-    """Values of these variables, in capitals or small letters. Never print one: it may hold a password."""
+    """Values of these variables, named in capitals or small letters. Never print a value: it may hold a password."""
     for name in names:
         if value := os.environ.get(name) or os.environ.get(name.lower()):
             yield value

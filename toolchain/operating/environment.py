@@ -82,7 +82,7 @@ def _programs() -> list[str]:
 
 @cache
 def _own(name: str, _user_path: str) -> Path | None:
-    """Cached for each PATH, because a program needs time to print its version."""
+    """As `find`, but cached for each PATH, because a program needs time to print its version."""
     return find(name)
 
 
@@ -231,7 +231,7 @@ def _protects(name: str, texts: tuple[tuple[str, str], ...]) -> bool:
 
 @cache
 def _cached_access(file: Path, _texts: tuple[tuple[str, str], ...]) -> ClusterAccess:
-    """Cached for each content of the files, because the models need time to read them."""
+    """As `_read`, but cached for each content of the files, because the models need time to read them."""
     return _read(file)
 
 
@@ -243,7 +243,7 @@ def _read(file: Path) -> ClusterAccess:
 
 
 def link(programs: Iterable[tuple[str, Path]]) -> None:
-    """Link these programs, our command and the stand-ins in LINKS, each in its own folder.
+    """Below LINKS, make links to `programs`, our command and the stand-ins, each in its own folder.
 
     A shell has only the folders that it needs on PATH, so that the other programs do not shadow the user's own tools.
     Links that this shell does not need stay: another shell may need them.

@@ -24,7 +24,7 @@ def begun() -> list[str]:
 
 
 def nodes_of_anybody(engine: Engine, cluster: str, *labels: str) -> list[str]:
-    """Ids of the nodes of kind cluster `cluster` that have `labels`: nodes of any clone, running or stopped."""
+    """Ids of the nodes with `labels` in kind's cluster `cluster`: nodes of any clone, running or stopped."""
     wanted = [f"--filter=label={label}" for label in (f"io.x-k8s.kind.cluster={cluster}", *labels)]
     return engine.output("ps", "--all", "--quiet", *wanted).split()
 

@@ -53,7 +53,7 @@ def lookup(
 def lookup_in(
     variables: Mapping[str, str], access: state.Access | None
 ) -> Callable[[Manifest], Manifest | None]:
-    """A function that finds the live object of a manifest's kind and name; None if the cluster has no such object.
+    """A function that returns the live object of a manifest's kind and name, or None if the cluster has none.
 
     That function raises SetupError if the cluster does not answer.
     """
@@ -86,8 +86,8 @@ def recent_warnings(
     """A sentence for each of the latest recent warnings, with its age. Raises SetupError if events cannot be read.
 
     Parameters:
-        names: names of objects. An event counts if its object has such a name, or a name that begins with one and a
-            dash, as a pod has.
+        names: names of objects. An event counts if its object has one of these names, or one of them with a dash and
+            more after it, as the pods of a job have.
     """
     place = ("--namespace", namespace) if namespace else ("--all-namespaces",)
     chosen = ("--field-selector", "type=Warning", "--output", "json")

@@ -32,8 +32,9 @@ def retain(deployment: dict[str, Any], users: Users) -> None:
 def _used(deployment: Mapping[str, Any], users: Users) -> list[dict[str, Any]]:
     """The resources of the state that others use.
 
-    They use the operator if they have jobs, Kueue and the quota if they have queues or workloads, and a claim with its
-    volume if their pods mount it. A namespace is used if it holds others' objects, or an object that stays.
+    They use the operator if they have jobs. They use Kueue and the quota if they have queues or workloads. They use a
+    claim and its volume if their pods mount the claim. A namespace is used if it holds others' objects, or an object
+    that stays.
     """
     found = [each for each in state.objects(deployment) if each.get("outputs")]
     claims = {each for each, pods in users["claims"].items() if pods}
@@ -103,7 +104,7 @@ def claim_lines(deployment: state.Deployment, stack: str, live: Lookup) -> list[
 
 
 def _fate(claim: Mapping[str, Any], live: Lookup) -> str:
-    """What happens to the files when the claim is deleted, if this user may read that."""
+    """What happens to the files when the claim is deleted, or on what that depends if the volume cannot be read."""
     try:
         found = live(claim) or {}
         name = (found.get("spec") or {}).get("volumeName")

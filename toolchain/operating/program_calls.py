@@ -57,7 +57,7 @@ def cluster_is_gone(variables: Mapping[str, str], deployment: state.Deployment) 
 
 
 def release_volumes(variables: Mapping[str, str], stack: str, own: list[str]) -> None:
-    """Free volumes of an unfinished deletion. Raises SetupError if somebody else's pod uses one.
+    """Make volumes usable again after an unfinished deletion. Raises SetupError if somebody else's pod uses one.
 
     Parameters:
         own: titles of the stack's own objects.
@@ -119,7 +119,7 @@ def keep_unfollowed(variables: Mapping[str, str], stack: str, jobs: list[dict[st
 
 
 def remove_finished(variables: Mapping[str, str], stack: str, runs: list[dict[str, Any]]) -> None:
-    """Delete the finished jobs of `runs` that are due, if no controller deletes them. A line names each."""
+    """Delete the finished jobs of `runs` whose time to live is over, if no controller does. A line names each job."""
     if runs:
         with venv.program(environment.for_child(variables)):
             from infra.config import from_file

@@ -184,10 +184,11 @@ def history(variables: Mapping[str, str], stack: str) -> list[dict[str, Any]]:
 def edit_state(variables: Mapping[str, str], stack: str, edit: Callable[[dict[str, Any]], Edited]) -> Edited:
     """Let `edit` change the stack's deployment in place; returns what `edit` returned.
 
-    No update of somebody else is lost without an error. In a backend of files, the stack's lock is held. In other
-    backends, Pulumi locks only the import; `pulumi state` works in the same way (pkg/v3/cmd/pulumi/state/io.go). So if
-    the state has changed since its export, it is edited again. The history shows an update between the last comparison
-    and the import. A last export must contain the edit.
+    If an update of somebody else may be lost, this raises an error. In a backend of files, the stack's lock is held. In
+    other backends, Pulumi locks only the import; `pulumi state` works in the same way
+    (pkg/v3/cmd/pulumi/state/io.go). So if the state has changed since its export, it is edited again. An update
+    between the last comparison and the import is found in the history. At the end, the state is exported once more,
+    and must contain the edit.
 
     Parameters:
         edit: may be called several times, each time with another deployment. A second call on its own result must
@@ -259,7 +260,7 @@ def _output(variables: Mapping[str, str], *arguments: str, stdin: str = "") -> s
 
 
 def _said(printed: str, severity: str) -> list[str]:
-    """Messages of `severity`, with their objects, in the output of a command with --json; empty for no JSON."""
+    """Messages of `severity`, with their objects, in the output of a command with --json; empty if it is not JSON."""
     try:
         told = json.loads(printed).get("diagnostics") or []
     except (ValueError, AttributeError):

@@ -40,7 +40,7 @@ class Reader:
     """Reads the events of several runs of pulumi, one after the other.
 
     Parameters:
-        say: gets each line for the reader, once.
+        say: gets each line for the user, once.
         tell: gets each event for a live view.
         note: gets the names of the objects that Pulumi works on.
 
@@ -144,7 +144,7 @@ class Reader:
 
 
 def failed_jobs(events: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """URN -> job, of failed resources. Empty if anything else than a job failed, or if no other job is registered."""
+    """URN -> job, of failed resources. Empty if anything else than a job failed, or if all registered jobs failed."""
     jobs, failed = set(), set()
     parents: dict[str, str] = {}
     for event in events:

@@ -52,8 +52,8 @@ def prepare(stack: str = "", *, builds_image: bool = False) -> dict[str, str]:
     """Prepare tools, packages, engine and images; returns the variables that say where they are. Raises SetupError.
 
     Parameters:
-        stack: prepare for this stack; empty for any. kind and node images are built only for a stack that creates its
-            cluster with them.
+        stack: prepare for this stack; empty for any. The program kind and the node images are built only for a stack
+            that creates its cluster with them.
         builds_image: whether the stack's trainer image is built next. Only then the base of a GPU image is made.
     """
     choices = installed.choose()
@@ -154,7 +154,7 @@ def _images(
 
 
 def _trainer_image(stack: str, running: engine.Engine, base: dict[str, str]) -> None:
-    """Build the trainer image of `stack`, if one is named, while the compiler leaves disk and network idle.
+    """If `stack` is not empty, build its trainer image while the compiler leaves disk and network idle.
 
     `pulumi up` then finds the image. An error is not reported here: `pulumi up` has the same error and shows it.
     """

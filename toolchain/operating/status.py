@@ -167,7 +167,10 @@ def overall(findings: Iterable[Judged]) -> Health:
 
 
 def inspect_stack(stack: str) -> list[Finding]:
-    """Check engine, cluster, operator, volume, jobs, space, drift, events, owner; stop where others need a bad part."""
+    """Check engine, cluster, operator, volume, jobs, space, drift, events, owner.
+
+    If the other parts need a part that is not healthy, the checks stop there.
+    """
     try:
         variables = environment.for_stack(environment.load() or {}, stack)
         cluster, access = environment.cluster(stack), environment.access(stack)
@@ -307,7 +310,7 @@ def inspect_objects(
     not_asked: str = "",
     finished: Mapping[str, Mapping[str, Any]] | None = MappingProxyType({}),
 ) -> list[Finding]:
-    """The findings on operator, volumes, claims and jobs, and on the owner's mark last, from the stack's live objects.
+    """Findings from the stack's live objects: on operator, volumes, claims and jobs, and last, on the owner's mark.
 
     Parameters:
         waiting: name of the claim that may be Pending because no pod uses it yet; None if no claim may.

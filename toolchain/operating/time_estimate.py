@@ -82,7 +82,7 @@ def cold_start(
     Parameters:
         builds: tools that have to be built.
         packages: whether the Python packages are missing.
-        fewer: tools that have to be built if the stack uses an existing cluster; None if `builds` is sure.
+        fewer: tools that have to be built if the stack uses an existing cluster; None if that cannot change `builds`.
         cores: number of cores; None for this machine's.
         pulls: whether images are pulled.
     """

@@ -146,7 +146,7 @@ def _lines(spans: list[Span]) -> Iterator[tuple[str, list[Span]]]:
 def recorded(file: Path | None) -> Iterator[None]:
     """Write into `file` how long each step of the block takes, also if the block fails. Raises SetupError.
 
-    None writes nothing.
+    If `file` is None, nothing is written.
     """
     if file is None:
         yield

@@ -304,7 +304,7 @@ def _pulumi(variables: dict[str, str], verb: str, *options: str, stack: str) -> 
 
 
 def closing_lines(found: dict[str, Any]) -> list[str]:
-    """The last four lines of `make up` for each job; the model has its whole path on this machine."""
+    """The last four lines of `make up` for each job; the line on the model has its whole path on this machine."""
     jobs: dict[str, dict[str, Any]] = found.get("jobs") or {str(found.get("jobName")): found}
     lines = []
     for name, job in jobs.items():

@@ -1,7 +1,7 @@
 """Runs `pulumi up` again and again until nothing is left to do.
 
 The Pulumi program (infra/) ends a run, with nothing changed, if `make up` has to act first. It writes its request into
-a file: objects to add to the state, or the name of a cluster that is replaced; its objects are deleted with it.
+a file: objects to add to the state, or the name of a cluster that is replaced, and deleted with all its objects.
 
 A protected stack is updated only from a commit that contains the commit applied last, by a plan that is shown first.
 `--save-plan` and `--plan` are experimental in Pulumi (3.260). An update that differs from the plan fails.

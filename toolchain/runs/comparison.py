@@ -214,7 +214,10 @@ def _frame(first: float, last: float, marks: Sequence[float]) -> Iterator[str]:
 
 
 def _short(marks: Sequence[float]) -> list[str]:
-    """Whole numbers below ten million, else as many digits as needed to distinguish them: at most nine characters."""
+    """The marks as texts of at most nine characters.
+
+    Marks from 1000 to ten million are whole numbers. Others have as many digits as needed to distinguish them.
+    """
     for digits in (3, 4, 5):
         told = [f"{mark:.0f}" if 999.5 <= abs(mark) < 1e7 else f"{mark:.{digits}g}" for mark in marks]
         if len({*told}) == len(marks):

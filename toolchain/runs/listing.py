@@ -101,7 +101,7 @@ def row(run: Run) -> tuple[str, ...]:
 
 
 def _trains(run: Run) -> tuple[str, str]:
-    """Data and network. If the program is not our trainer, data is unknown, and the command stands for the network."""
+    """Data and network. If the program is not our trainer, data is unknown, and its command is shown as the network."""
     command = str(run.program.get("command") or "")
     if run.by_trainer or not run.told:
         return str(run.config.get("dataset", "?")), str(run.config.get("network", "?"))

@@ -70,7 +70,7 @@ class _Silence:
         self.rounds, self.was_brought_back = 0, False
 
     def judge(self, conditions: Mapping[str, str] | None, under_way: Sequence[Trial]) -> None:
-        """Print a line in the first silent round, bring the stack back after MOST_SILENT, raise after as many more."""
+        """Print a line in the first silent round, bring the stack back after MOST_SILENT, raise after twice as many."""
         if conditions is not None:
             self.rounds, self.was_brought_back = 0, False
             return

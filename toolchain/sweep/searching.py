@@ -130,7 +130,7 @@ def conclusion(asked: Search, answer: Answer, file: Path) -> list[str]:
 
 
 class KeptStudy:
-    """Runs each exchange with the study in its own process: a second of CPU. If the process is killed, nothing is lost.
+    """Runs each exchange with the study in a new process, for a second of CPU. If that is killed, nothing is lost.
 
     Parameters:
         asked: the search.

@@ -28,7 +28,7 @@ class Search:
         objective: the objective's name for users.
         folder: the folder of its studies and runs on this machine.
         study: the request to infra/sweep/study.py.
-        replaced: key of the job, no option of the search -> the trials' value, which replaces the stack file's.
+        replaced: key of the job, but no option of the search -> its value in the trials, instead of the stack file's.
     """
 
     name: str

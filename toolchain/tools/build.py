@@ -166,7 +166,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def note_missing_caches() -> None:
-    """Before the first build, record which of Go's caches this machine lacks. `clean_caches` may empty these later."""
+    """Before the first build, record which of Go's caches do not exist yet: `clean_caches` empties only these."""
     record = cache() / "go-caches"
     if record.exists():
         return

@@ -1,7 +1,7 @@
 """Finds Pulumi, kind and kubectl.
 
-The user's own program is used if the version that it prints is good, and Pulumi's only with its Python language host.
-Otherwise we build one.
+The user's own program is used if the version that it prints is good. The user's Pulumi must also have its Python
+language host. Otherwise we build the program.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def home(env: Mapping[str, str]) -> Path:
 
 
 def own_environment(users: Path | None) -> dict[str, str]:
-    """The variables for our own pulumi: its own folder. The user's pulumi, `users`, needs none."""
+    """The variable that names the folder of our own pulumi; none if `users`, the user's own pulumi, is used."""
     return {} if users else {"PULUMI_HOME": str(cache() / "pulumi")}
 
 

@@ -227,7 +227,7 @@ def _ensure_pip() -> None:
 
 
 def _has_pip() -> bool:
-    """Whether this Python has ensurepip. Debian ships `venv` without it, in another package."""
+    """Whether this Python has ensurepip. Debian's `venv` lacks ensurepip, which is in another package."""
     return importlib.util.find_spec("ensurepip") is not None
 
 

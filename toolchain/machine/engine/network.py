@@ -74,7 +74,7 @@ def _forward_policy(rules: str) -> str:
 
 
 def rules_without(rules: str, bridges: Sequence[str], chains: bool) -> str:
-    """An iptables-save text without the rules of `bridges` and, with `chains`, without Docker's own chains.
+    """An iptables-save text without the rules of `bridges`, and if `chains` is true, without Docker's own chains.
 
     Each of Docker's rules names a bridge or a chain DOCKER..., except the masquerading of a container that calls its
     own published port: there, source and destination are the same address.

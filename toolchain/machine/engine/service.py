@@ -172,7 +172,7 @@ def _hold() -> None:
 
 @contextmanager
 def _exclusive_use() -> Iterator[bool]:
-    """Yield whether no other process works with our engine. If so, none begins before the block ends."""
+    """Yield whether only this process works with our engine. If so, no other one begins before the block ends."""
     while _in_use:
         _in_use.pop().close()
     with (daemon.HOME / IN_USE).open("a") as handle:
