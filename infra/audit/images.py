@@ -59,7 +59,7 @@ def image(reference: str, place: str) -> Trusted:
 def local(environment: Mapping[str, str]) -> dict[str, Trusted]:
     """Reference -> the image that this machine's engine has instead of a published one.
 
-    An image's checksum is its id in the engine. `environment` names the images. Raises CommandError.
+    An image's checksum is its id in the engine. Variables in `environment` name the images. Raises CommandError.
     """
     found: dict[str, Trusted] = {}
     for variable in shell_variables.IMAGES:

@@ -1,6 +1,6 @@
 """The names of a job's keys in a PyTorchJob, and in a TrainJob with its TrainingRuntime.
 
-The keys of the configuration use these functions; infra.config.counterparts writes docs/trainer-v2.md from that.
+These functions make the `paths` of a job's keys, from which infra.config.counterparts writes docs/trainer-v2.md.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from infra.config.section import Natural, Outcome, Section, Whole, refusal, sett
 
 
 class PodSecurity(StrEnum):
-    """Pod Security level that the stack's namespaces enforce. For `restricted`, they always warn and audit."""
+    """Pod Security level that the stack's namespaces enforce. They warn about and audit what `restricted` refuses."""
 
     PRIVILEGED = "privileged"
     BASELINE = "baseline"
@@ -211,7 +211,7 @@ class ClusterConfig(Section):
         return Guard.WARN if self.kind.is_ours and self.serves_policies else Guard.NONE
 
     def named(self, stack: str) -> dict[str, str]:
-        """The keys of the stack file that identify the cluster of `stack` among its kind, with their values."""
+        """The keys of the stack file that say which cluster of its kind `stack` uses, with their values."""
         given = {"kubeconfig": self.kubeconfig, "context": self.context, "server": self.server, "id": self.id}
         name = {"name": self.name_for(stack)} if "name" in self.kind.traits.keys else {}
         return name | {key: value for key, value in given.items() if value}

@@ -26,7 +26,7 @@ def is_encrypted(value: Any) -> bool:
 
 
 def leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """Each value below `value` that contains no other value, with its path. An encrypted value counts as one."""
+    """Each value below `value` that contains no other value, with its path. An encrypted value is not divided."""
     if is_encrypted(value) or not value or not isinstance(value, Mapping | list):
         yield path, value
         return

@@ -166,7 +166,7 @@ def is_mapping(annotation: Any) -> bool:
 
 
 def _tagged(annotation: Any) -> dict[str, type[BaseModel]]:
-    """Pydantic's tag -> section: the sections among the forms that the values of a mapping can have."""
+    """Pydantic's tag -> section, for each section that can be a value of a mapping."""
     found: dict[str, type[BaseModel]] = {}
     for mapping in (each for each in _members(annotation) if typing.get_origin(each) is dict):
         union = typing.get_args(typing.get_args(mapping)[1])

@@ -282,8 +282,8 @@ class JobConfig(Section):
 
         They would wait for missing pods, or because too many pods train already. If only one of minReplicas and
         maxReplicas is given, the operator uses it for both (setElasticPolicy in
-        pkg/apis/kubeflow.org/v1/pytorch_defaults.go of training-operator 1.9.3). With metrics, an autoscaler creates
-        the workers between them.
+        pkg/apis/kubeflow.org/v1/pytorch_defaults.go of training-operator 1.9.3). With metrics, an autoscaler keeps
+        the number of workers between these two keys.
         """
         elastic, pods = self.elastic_policy, self.replicas.total
         if elastic is None or elastic.metrics is not None:

@@ -25,7 +25,7 @@ def set_keys(file: Path, keys: Mapping[str, Mapping[str, str]], *section: str) -
 
     Parameters:
         keys: job's name -> key -> the text of the scalar.
-        section: the section of each job that has the keys; the job itself without one.
+        section: the section of each job that gets the keys; without it, the job itself gets them.
     """
     before = file.read_bytes()  # unchanged, with the line ends
     text = before.decode()

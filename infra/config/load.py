@@ -108,8 +108,8 @@ class Sections(Section):
 class Stack:
     """A stack's name and its validated sections. `jobs` has at least one job.
 
-    With `matrix`, the jobs are made from `template`; otherwise both are None. `sweep` is the search of `make sweep`;
-    `trials` has the names of the jobs that it has proposed.
+    With `matrix`, the jobs are made from `template`; otherwise `template` is None, too. `sweep` is the search of
+    `make sweep`; `trials` has the names of the jobs that the search has proposed.
     """
 
     name: str
@@ -152,7 +152,7 @@ class Stack:
 
     @property
     def has_folder(self) -> bool:
-        """Whether models or data are in a folder on the nodes. Data of a kind stack are in the clone: not counted."""
+        """Whether models or data are in a folder on the nodes. On kind, data are in the clone: only models count."""
         of_data = any(each.folder for job in self.jobs for each in job.data or ())
         return self.storage.kind is StorageKind.HOST_PATH or (of_data and not self.cluster.kind.has_our_nodes)
 
@@ -274,7 +274,7 @@ def _ensure_names_fit(stack: Stack) -> None:
 
 
 def _ensure_length(stack: Stack, key: str, given: str | None, name: str, longest: int, why: str) -> None:
-    """Raises ConfigError if `name` is longer than `longest`. In the stack file it is `given`; None if it is absent."""
+    """Raises ConfigError if `name` is longer than `longest`. `given`: the name in the stack file, or None."""
     if len(name) > longest:
         allowed = f"at most {longest} characters: {why}"
         fix = f"write for example `{key.rpartition('.')[2]}: {name[:longest].rstrip('-.')}`"
@@ -320,7 +320,7 @@ def _ensure_on_the_nodes(stack: Stack, job: JobConfig, key: str) -> None:
 
 
 def _ensure_a_folder(stack: Stack) -> None:
-    """Raises ConfigError for `node` or `shared` if neither models nor data are in a folder on the nodes."""
+    """Raises ConfigError for the key `node` or `shared` if neither models nor data are in a folder on the nodes."""
     for name in OF_A_FOLDER:
         if name in stack.storage.model_fields_set and not stack.has_folder:
             allowed = (
@@ -421,7 +421,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def own(path: Path) -> dict[str, Any]:
-    """The sections in the stack file itself, without its base; also `extends`. Raises ConfigError as `read` does."""
+    """The stack file's own sections, also `extends`, without those of its base. Raises ConfigError as `read` does."""
     return sections(_document(path).get("config") or {})
 
 
@@ -457,7 +457,7 @@ def _document(path: Path) -> dict[str, Any]:
 
 
 def base_of(given: Mapping[str, Any], path: Path) -> Path | None:
-    """The base that the stack file `path` extends by its own sections `given`; None without one. Raises ConfigError."""
+    """The base that the stack file `path` names in `given`, its own sections; None without one. Raises ConfigError."""
     if EXTENDS not in given:
         return None
     name, file = given[EXTENDS], os.path.relpath(path)
@@ -531,7 +531,7 @@ def _is_mapping(value: Any) -> bool:
 
 
 def source(path: Path, file: str) -> str:
-    """`file`, the stack file's path for errors. If the stack file extends a base, it also has each value's place.
+    """`file`, the path for errors. For a stack file that extends a base, the result also has the place of each value.
 
     Raises ConfigError.
     """
@@ -581,7 +581,7 @@ def _has(value: Any, path: stack_text.Path) -> bool:
 
 
 def ensure_one_place(root: Path) -> None:
-    """Raises ConfigError if the project folder `root` gives stacks values that are not in their stack files.
+    """Raises ConfigError if stacks get values from the project folder `root`, and not from their stack files.
 
     A review reads only the stack files.
     """

@@ -99,7 +99,7 @@ def _label_key(value: str) -> str:
 
 
 def is_resource(name: str) -> bool:
-    """Whether a container may ask for `name`: a resource of Kubernetes, or a resource of the nodes with a domain."""
+    """Whether a container may ask for `name`: a resource of Kubernetes, or a resource with a domain in its name."""
     if name.startswith(HUGE_PAGES):
         return _is_quantity(name.removeprefix(HUGE_PAGES))
     return name in OWN_RESOURCES or _has_domain(name)

@@ -115,7 +115,7 @@ def ensure_none_is_a_pods(given: Any, known: Container[str]) -> Any:
 
 
 def _place(key: str) -> Callable[[Any], dict[str, Any]] | None:
-    """Makes a part of a pod template from the value of `key`; None if `key` is not a field of one."""
+    """Makes a part of a pod template from the value of `key`; None if `key` is not a field of pods."""
     if key in MOVED:
         return MOVED[key]
     if key in pod_schema.fields("V1PodSpec"):

@@ -28,7 +28,7 @@ class Section(BaseModel):
 class Outcome(StrEnum):
     """What a change of a key usually replaces.
 
-    Files on the volume stay. Only with `storage.kind: class` on a kind cluster they can be lost: with the cluster.
+    Files on the volume stay. Only with `storage.kind: class` they can be lost, together with a kind cluster.
     """
 
     NOTHING = "nothing"
@@ -57,7 +57,7 @@ def setting(
             such text.
         changing: the usual outcome of a change on a stack that is up. A key that is a section has an outcome only if
             an empty section means something else than a missing one, as for `job.egress`.
-        note: the exceptions from `changing`, and its effects, in at most three short sentences.
+        note: the exceptions from `changing`, and further effects of the change, in at most three short sentences.
         on_kind: the outcome in a kind cluster, if it differs.
         paths: the names of a job's key in a PyTorchJob and in a TrainJob, for docs/trainer-v2.md.
         rules: arguments of pydantic.Field. An error suggests the first of `examples`.

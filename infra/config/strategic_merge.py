@@ -16,7 +16,8 @@ def merged(template: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, A
 
     Mappings are merged, and null removes a field. A list with a merge key is merged by it; other lists are replaced.
     `$patch: replace` puts the patch's mapping or list in place of the template's. `$patch: delete` removes a list's
-    entry, and empties a mapping. A volume that the patch gives another source loses its own, as with kubectl apply.
+    entry, and empties a mapping. If the patch gives a volume another source, the template's source is removed, as
+    with kubectl apply.
 
     The result is the same as an API server's, except in two cases. New entries of a list are after the template's
     entries; a server puts them first, and follows the patch's order. A directive also has its effect in a mapping that
@@ -65,7 +66,7 @@ def _merged_list(name: str, ours: Sequence[Any], patch: Sequence[Any]) -> list[A
 
 
 def _copied(value: Any) -> Any:
-    """A copy without nulls, and without mappings that have `$patch: delete`: they have nothing to remove."""
+    """A copy without nulls, and without mappings that have `$patch: delete`: nothing is there to delete."""
     if isinstance(value, Mapping):
         kept = {name: each for name, each in value.items() if name != DIRECTIVE and each is not None}
         return {name: _copied(each) for name, each in kept.items() if _directive(each) != DELETE}

@@ -40,7 +40,7 @@ class Range:
 
     @property
     def values(self) -> tuple[float, float]:
-        """Both ends."""
+        """The two ends, `low` and `high`."""
         return self.low, self.high
 
     def as_json(self) -> dict[str, Any]:

@@ -34,7 +34,7 @@ class UnderWay:
 
     Parameters:
         stack: name of the search's stack.
-        job: the beginning of the trials' names, since the search began.
+        job: the beginning of the trials' names, as it was when the search began.
         identity: what the search's trials have in common: infra.sweep.search.identity.
         trials: the running trials.
     """
@@ -58,7 +58,7 @@ def ensure_asked(template: JobConfig, sweep: SweepConfig | None, file: str, job:
     Parameters:
         template: the stack's own job.
         file: the stack file's path.
-        job: the beginning of the trials' names, since the search began.
+        job: the beginning of the trials' names, as it was when the search began.
     """
     found = job_name(template.name, sweep, "") if sweep else None
     if found != job:

@@ -80,7 +80,7 @@ class Job:
         made: its Pulumi resource; empty if the job has finished and was deleted.
         namespace: the job's namespace.
         uid: the job's uid, also if the job was deleted.
-        ended: if the job has finished and was deleted, its run in the state; else empty.
+        ended: if the job has finished and was deleted, its run's properties in the state; else empty.
     """
 
     config: JobConfig

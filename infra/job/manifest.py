@@ -29,7 +29,7 @@ def run_policy(job: JobConfig) -> dict[str, Any]:
 
 
 def replica(job: JobConfig, context: JobContext, name: str) -> dict[str, Any]:
-    """The pod template of the replica type `name`, whose pods end with the job's deadline."""
+    """The pod template of the replica type `name`. Its pods have the job's deadline, too."""
     plain = template(job, context, name)
     deadline = {"activeDeadlineSeconds": job.run_policy.active_deadline_seconds + LATER_S}
     return {**plain, "spec": {**plain["spec"], **deadline}}

@@ -32,7 +32,7 @@ GID = 0
 
 
 def command_line(job: JobConfig, dataset: Dataset | None) -> tuple[list[str], list[str]]:
-    """Command and args. Training options follow a command, as `--epochs=1`; else they are args, as `--epochs 1`.
+    """Command and args. Training options are args (`--epochs 1`), or follow the command if there is one (`--epochs=1`).
 
     If the job takes a finished run, the command copies that run's model to the top of the volume.
     """

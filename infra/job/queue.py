@@ -33,12 +33,12 @@ def labels(job: JobConfig) -> dict[str, str]:
 
 
 def with_origin(objects: Sequence[Manifest], plain: Sequence[Manifest]) -> list[Manifest]:
-    """The objects of a job in a queue. An annotation of the job has a hash of their specs and its Kueue labels.
+    """The objects of a job in a queue. The job's annotation QUEUED is a hash of all specs and its Kueue labels.
 
     Parameters:
         objects: the job is the last one.
-        plain: the objects without the image's reference, which is unknown until the image is pushed. They still differ
-            for another image: it makes another run, and the objects have the run's id.
+        plain: the objects without the image's reference, which is unknown until the image is pushed. Another image
+            still changes these objects: it makes another run, and they have the run's id.
     """
     *before, job = objects
     kueues = [

@@ -59,7 +59,7 @@ def programs(job: JobConfig) -> dict[str, list[dict[str, Any]]]:
 
 
 def _identity(value: Value) -> Any:
-    """A variable's value, but not a secret's text: an id that depends on it would reveal something about it."""
+    """A variable's value, but never the text of a secret: the id would reveal something about that text."""
     if isinstance(value, SecretKey):
         return {"secret": value.secret, "key": value.key}
     return value if isinstance(value, str) else {"encrypted": True}

@@ -1,6 +1,6 @@
 """The effects of a change on a running stack: replaced objects, losses, and the cost of the new training.
 
-Also changed versions of the operators, and the stacks that share them: a cluster has only one of each operator.
+This module also finds changed versions of operators, and stacks that share an operator: a cluster has each only once.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def replaces_cluster(stack: Stack, keys: Iterable[KeyChange]) -> bool:
 
 
 def _has_another_spec(change: ObjectChange) -> bool:
-    """Whether the spec changed, and its kind allows no change in place: the program replaces such an object."""
+    """Whether the object's spec changed, and the program replaces objects of its kind instead of changing them."""
     kind = (change.before or {}).get("kind")
     return kind in JOBS and any(path.startswith("spec.") for path, _, _ in change.fields)
 

@@ -115,7 +115,7 @@ def on_disk(root: Path, stack: str) -> dict[str, str]:
 
 
 def below(root: Path) -> list[str]:
-    """The files below `root`, relative to it, in a stable order; a link counts as a file, also to a folder."""
+    """The files below `root`, relative to it, in a stable order; a link to a file or folder counts as a file."""
     found = []
     for place, folders, files in os.walk(root):
         links = [name for name in folders if (Path(place) / name).is_symlink()]

@@ -181,7 +181,7 @@ def _patch(operations: Iterable[dict[str, str]]) -> str:
 
 
 def _as_registered(kind: JobKind) -> list[dict[str, Any]]:
-    """Patches of upstream's CRDs: the changes that the program makes, too, and annotations against pruning."""
+    """Patches of upstream's CRDs: the same changes as the program makes, and annotations against pruning."""
     # A patch needs a name, which is ignored here: the patch is for every CRD.
     metadata = {"name": kind.crd, "labels": MANAGED_BY, "annotations": NEVER_PRUNED | LONG}
     every = {"apiVersion": "apiextensions.k8s.io/v1", "kind": CRD_KIND, "metadata": metadata}

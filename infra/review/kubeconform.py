@@ -173,5 +173,5 @@ def _references(schema: Any) -> Iterator[str]:
 
 
 def _schema_file(kind: str, group: str, version: str) -> str:
-    """The schema's file name. For kubeconform, `v1`, an `apiVersion` without a slash, is group and version."""
+    """The schema's file name. If an `apiVersion` has no group (`v1`), kubeconform uses the version as the group."""
     return f"{kind.lower()}_{group or version}_{version}.json"

@@ -23,7 +23,7 @@ Change = tuple[str, Any, Any]
 
 @dataclass(frozen=True)
 class ObjectChange:
-    """An object that is new (`before` is None), removed (`after` is None) or changed, in `fields`."""
+    """An object that is new (`before` is None), removed (`after` is None) or changed; `fields` has the changes."""
 
     title: str
     before: Manifest | None

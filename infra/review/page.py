@@ -61,7 +61,7 @@ class Base:
             return None
 
     def refusal(self, name: str) -> str:
-        """Why this program refuses the stack of that revision; empty if it does not, or there was none."""
+        """Why this program refuses the stack of that revision; empty if it accepts the stack, or there was none."""
         try:
             self._read(name)
         except ConfigError as error:
@@ -81,7 +81,7 @@ class Base:
         return self._objects(name)[0]
 
     def _objects(self, name: str) -> tuple[dict[str, str], list[str]]:
-        """As `rendering`, and a line for each file without a valid object, for example with the marks of a merge."""
+        """As `rendering`, and a line for each file without a valid object, for example a file with merge conflicts."""
         stack, found, problems = self.stack(name), {}, []
         own = folder.on_disk(self.folder, name).items()
         rendered = {path: text for path, text in own if folder.has_objects(path)}

@@ -28,7 +28,7 @@ OTHERS = "All other stacks apply the same objects as before."
 
 @dataclass(frozen=True)
 class Part:
-    """A stack's text on the page, its text at the end of the page, and whether the stack is right."""
+    """A stack's text on the page, its text at the end of the page, and whether the stack has no problem."""
 
     lines: Sequence[str]
     passed: bool
@@ -43,7 +43,7 @@ def names(stacks: Path) -> set[str]:
 
 
 def strangers(stacks: Path, known: set[str]) -> list[str]:
-    """Files below `stacks` that belong to no stack of `known`, so that no review shows them; links count.
+    """Files and links below `stacks` that belong to no stack of `known`, so that no review shows them.
 
     A base belongs to each stack that extends it. If a stack is refused, any file could be its base.
     """

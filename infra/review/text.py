@@ -1,7 +1,7 @@
 """Objects as YAML for a reviewer: one List, without repetitions.
 
-A run's id, an image and a pod that all replica types of a PyTorchJob share get an anchor at their first place, and an
-alias after that. Every reader of YAML, also kubectl, sees the same objects.
+A run's id, an image, and the pod of a PyTorchJob whose replica types have equal pods are written once, with an anchor;
+after that, an alias repeats them. Every reader of YAML, also kubectl, sees the same objects.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def nodes(content: str) -> list[yaml.Node]:
 
 
 def _anchor(word: str, number: int) -> str:
-    """`word`, with a number from 2: some readers of YAML take an anchor's name only once in a document."""
+    """`word`, with `number` at its end if that is at least 2: some readers of YAML refuse two anchors of one name."""
     return f"{word}-{number}" if number > 1 else word
 
 

@@ -93,7 +93,7 @@ def end_all(address: ApiAddress, jobs: Iterable[Mapping[str, str]], show: Callab
 
 
 def end(api: JobApi) -> bool:
-    """Delete this job if it has not ended, and wait until its pods are deleted. Whether it was deleted.
+    """Delete this job if it has not ended, and wait until its pods are deleted. Returns whether it deleted the job.
 
     A TrainJob is suspended first; its JobSet is deleted, too.
 

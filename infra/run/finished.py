@@ -61,7 +61,7 @@ def remove(stack: Stack, runs: Iterable[Mapping[str, Any]], show: Callable[[str]
 
 
 def _seconds(stack: Stack) -> dict[str, int]:
-    """Name of each job with the key -> how many seconds the job stays after it finished."""
+    """Job's name -> how many seconds it stays after it finished, for jobs with `ttlSecondsAfterFinished`."""
     policies = {job.name: job.run_policy for job in stack.jobs}
     found = {name: each.ttl_seconds_after_finished for name, each in policies.items()}
     return {name: seconds for name, seconds in found.items() if seconds is not None}

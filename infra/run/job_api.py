@@ -95,7 +95,7 @@ class JobApi:
         show: Callable[[str], None],
         kind: JobKind = PYTORCHJOB,
     ) -> tuple[Self, dict[str, Any]] | None:
-        """As `of_name`, for the newest job that a GitOps engine created from job `name`: its name is its run's id."""
+        """As `of_name`, for the newest job that a GitOps engine created from job `name`, and named by its run's id."""
         api = cls(address, namespace, name, "", show, kind)
         listed = api._ask(lambda: api.cluster.listed(kind, namespace, labels=RUN))
         known = ((each["metadata"], each["metadata"]["labels"][RUN]) for each in listed)
@@ -255,7 +255,7 @@ def _name(each: Manifest) -> str:
 
 @functools.cache
 def _by(label: str) -> Callable[[Manifest], str]:
-    """The same function for the same label: it is part of the key by which informers are shared."""
+    """Always the same function for a label: informers are shared by a key that contains the function."""
     return lambda each: str(each["metadata"]["labels"][label])
 
 

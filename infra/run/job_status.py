@@ -132,7 +132,7 @@ def troubles(pods: Iterable[dict[str, Any]]) -> list[Trouble]:
 
 
 def pod_end(pod: Mapping[str, Any]) -> Trouble | None:
-    """Why a pod failed as a whole, as its kubelet or a controller says; None if a container failed, or nothing."""
+    """Why a pod failed as a whole, as its kubelet or a controller says; None if a container failed, or nothing did."""
     status = pod.get("status", {})
     if status.get("phase") != FAILED or not status.get("reason"):
         return None

@@ -156,7 +156,7 @@ class LogFollower:
             self.pod = latest["metadata"]["name"] if latest else self.pod
 
     def ensure_started(self, pods: list[dict[str, Any]]) -> None:
-        """Follow the log of each start of the container. If the log breaks off earlier, continue it."""
+        """Follow the log of each start of the container. If the log ends before the container, continue it."""
         for pod in pods:
             if pod["metadata"]["name"] != self.pod or pod.get("status", {}).get("phase") != "Running":
                 continue
@@ -211,7 +211,7 @@ class LogFollower:
         self.api.show(f"{self.api.name}: {line}")
 
     def _is_due(self, line: str) -> bool:
-        """Whether enough time has passed since the last line about a step that was shown."""
+        """Whether enough time has passed since a line about a step was last shown."""
         epoch, now = line.partition("[")[0], time.monotonic()
         shown_epoch, shown = self.last_step
         begins = self.drawn_every is not None and epoch != shown_epoch

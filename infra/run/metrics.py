@@ -38,7 +38,7 @@ def journal_metrics(text: str) -> dict[str, float]:
 
 
 def named(line: str) -> dict[str, float]:
-    """Each `name=number` of `line`, with its `epoch` and `step`; empty if the line has no other number."""
+    """Each `name=number` of `line`, and the line's `epoch` and `step`; empty if there are only these two."""
     found = {
         name: float(value) for name, value in NAMED.findall(line) if name.lower() not in ("epoch", "step")
     }

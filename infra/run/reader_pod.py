@@ -208,7 +208,7 @@ def read_first(inside: list[str], files: list[str], target: IO[bytes], patience:
 
 
 def read_folder(inside: list[str], folder: str, target: IO[bytes], patience: Patience) -> None:
-    """Write a tar archive of `folder`, a path in the pod; nothing if it does not exist. Otherwise as `read_first`."""
+    """As `read_first`, for a tar archive of `folder`, a path in the pod. Writes nothing if there is no such folder."""
     patience.ask(lambda: _in_pod(inside, ARCHIVE, [folder], target))
     target.seek(0)
 

@@ -47,8 +47,8 @@ class Record:
     Parameters:
         folder: the run's folder on this machine; None writes nothing.
         model: the run's model file; None if the run has none, or the file is unknown.
-        sends: whether the caller sends the record to a remote volume. Then a complete record that was not sent is read
-            and completed again: another program that followed the job has not sent it.
+        sends: whether the caller sends the record to a remote volume. Then a record that has the
+            job's end, but was not sent, is read and completed again: the program that completed it has not sent it.
 
     Attributes:
         told: the content of run.json; empty until the job is seen.

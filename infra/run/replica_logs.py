@@ -66,7 +66,7 @@ class ReplicaLogs:
         return GENERATED.sub("", pod) if self.api.kind is TRAINJOB else pod
 
     def add(self, replica: str, text: str) -> None:
-        """Add the log of a replica that an earlier wait has written."""
+        """Add `text`, the log of `replica` as an earlier wait has written it."""
         parts = re.split(rf"(?m)^(?={HEAD}pod )", text)
         self.starts[replica] = {part.partition("\n")[0]: part.partition("\n")[2] for part in parts if part}
 
@@ -74,7 +74,7 @@ class ReplicaLogs:
         """Read the logs of containers of `pods` that have ended since the last call, or are about to end.
 
         Parameters:
-            is_last: whether this is the last call: then also read running containers, and logs that failed before.
+            is_last: whether this is the last call: then also read running containers, and logs that are still unread.
         """
         if is_last:
             self._silent.clear()

@@ -19,7 +19,7 @@ METRICS, CONFIG = "metrics.jsonl", "config.json"
 
 
 def metrics_of(follower: LogFollower, props: Props, show: Callable[[str], None]) -> dict[str, float | None]:
-    """Accuracy and loss of the run that `props` name; None if its program printed none.
+    """Accuracy and loss of the run described by `props`; each is None if the program did not print it.
 
     The log is deleted with its pod, for example by `cleanPodPolicy: All`; the files stay as long as the volume. A job
     that takes a finished run prints no metrics.
@@ -33,13 +33,13 @@ def metrics_of(follower: LogFollower, props: Props, show: Callable[[str], None])
 
 
 def run_folder(props: Props) -> Path | None:
-    """The folder of the run that `props` name; None if it is not on this machine."""
+    """The folder of the run described by `props`; None if the folder is not on this machine."""
     models = props.get("models")
     return paths.resolved(models) / "runs" / props["run"] if models else None
 
 
 def record_folder(props: Props) -> Path | None:
-    """This machine's folder for the record of the run that `props` name, also for a remote volume."""
+    """This machine's folder for the record of the run described by `props`, also for a remote volume."""
     models = props.get("models") or props.get("copies")
     return paths.resolved(models) / "runs" / props["run"] if models else None
 

@@ -27,7 +27,7 @@ Job = Mapping[str, str]
 
 
 def keep(stack: Stack, jobs: Iterable[Job], show: Callable[[str], None]) -> None:
-    """Complete each record of `jobs` without an end, as far as the cluster still has the data.
+    """Complete the records of `jobs` that do not have the job's end, as far as the cluster still has the data.
 
     A line names each job whose logs cannot be saved. If every record has its end, the cluster is not asked.
 

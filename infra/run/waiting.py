@@ -141,7 +141,7 @@ class Waiting:
         return found + (queue_troubles(self.api, self.queue) if self._is_queued(job) else [])
 
     def _evictions(self, job: dict[str, Any], pods: list[dict[str, Any]]) -> list[Trouble]:
-        """Evictions of existing pods, and the last eviction: the operator replaces an evicted pod within a second."""
+        """Evictions of existing pods, and the last eviction, whose pod the operator replaces within a second."""
         there = {pod["metadata"]["uid"]: pod for pod in pods}
         self.names |= {uid: pod["metadata"]["name"] for uid, pod in there.items()}
         for uid, name in self.names.items():
@@ -163,7 +163,7 @@ class Waiting:
         return bool(self.queue) and job_status.condition(job)[0] == job_status.SUSPENDED
 
     def _wrong_architecture(self, pods: list[dict[str, Any]]) -> list[Trouble]:
-        """Search the failed container's log for this cause. It is read after each failure until it has lines."""
+        """Search the failed container's log for a wrong processor. Each failure's log is read until it has lines."""
         end = next(iter(job_status.failed_containers(pods)), None)
         if end is None or (end, job_status.restarts(pods)) == self.end_read:
             return []

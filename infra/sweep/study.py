@@ -103,7 +103,7 @@ def _open(request: Mapping[str, Any]) -> optuna.Study:
 def _seed(given: int, trials: int) -> int:
     """The sampler's seed. Each exchange is a new process: with the seed `given` alone, it would repeat its proposals.
 
-    A sum of `given` and `trials` would not do: 1 after two trials would propose the same as 2 after one trial.
+    A sum of `given` and `trials` is not enough: seed 1 after two trials would propose the same as seed 2 after one.
     """
     return int.from_bytes(hashlib.sha256(f"{given} {trials}".encode()).digest()[:4])
 
@@ -196,7 +196,7 @@ def _propose(study: optuna.Study, space: Mapping[str, BaseDistribution]) -> bool
 
 
 def _known(study: optuna.Study) -> list[FrozenTrial]:
-    """The trials without torn proposals: complete trials first, then running ones, then the others."""
+    """All trials except torn proposals: complete trials first, then running ones, then the others."""
     order = (TrialState.COMPLETE, TrialState.RUNNING)
     whole = [each for each in _trials(study) if TORN not in each.user_attrs]
     return sorted(whole, key=lambda each: order.index(each.state) if each.state in order else len(order))
