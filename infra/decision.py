@@ -83,7 +83,8 @@ def decide(
     objects = [each.manifest for each in planned]
     selection.ensure_old_cluster_may_go(stack, owned.held)
     stack_plan.ensure_allowed(stack, objects)
-    ensure_lasting(contents.leaving)
+    used = {stack.cluster.namespace, *(each["metadata"].get("namespace") for each in objects)}
+    ensure_lasting(contents.leaving & used)
     ensure_shown(stack, planned, owned.held, is_there=not contents.problem)
     ensure_usable(stack, look, owned.held.objects)
     ensure_free(stack, look, owned.held, {title(each) for each in objects})

@@ -125,9 +125,19 @@ class ClusterApi:
         content = OPERATIONS if isinstance(patch, list) else PART
         self._data("PATCH", path(kind, namespace, name), {}, patch, content)
 
-    def delete(self, kind: Kind, name: str, namespace: str = "", *, propagation: str = "") -> None:
-        """Delete an object; `propagation` says what happens to the objects that it owns."""
-        self._data("DELETE", path(kind, namespace, name), {"propagationPolicy": propagation})
+    def delete(
+        self, kind: Kind, name: str, namespace: str = "", *, propagation: str = "", uid: str = ""
+    ) -> None:
+        """Delete an object.
+
+        Parameters:
+            propagation: says what happens to the objects that it owns.
+            uid: of the object. Another object of this name is not deleted: the server answers 409.
+        """
+        # With a body, the server ignores the query.
+        options = {"propagationPolicy": propagation, "preconditions": {"uid": uid}}
+        query = {} if uid else {"propagationPolicy": propagation}
+        self._data("DELETE", path(kind, namespace, name), query, options if uid else None)
 
     def log(self, pod: str, namespace: str, **options: object) -> str:
         """A pod's log. `options` have the API's names: `container`, `previous`, `tailLines`.

@@ -22,6 +22,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from kubernetes.client.exceptions import ApiException
@@ -32,20 +33,27 @@ from pulumi.dynamic import CreateResult, Resource
 from infra import agreed
 from infra.dynamic import ADDRESS, Props, Provider, plain_props, show
 from infra.objects.api import ApiAddress
-from infra.objects.job_kinds import NAMES, TRAINJOB
-from infra.objects.retry import UnreachableError, brief
+from infra.objects.job_kinds import NAMES, PYTORCHJOB, TRAINJOB
+from infra.objects.labels import OF_JOBSET, RUN, job_of
+from infra.objects.look import PATIENCE_S
+from infra.objects.retry import Patience, UnreachableError, brief
 from infra.run import job_status
 from infra.run.job_api import JobApi, TrainJobApi, api_of
+from storage.manifests import Manifest
 
-# The server's answers if no job has this name (404), or if another job has it (409).
-OTHERS = (404, 409)
 GONE_S, PAUSE_S = 120.0, 0.5
 """How long the pods of a deleted job may take to end, and the pause between two checks, in seconds."""
+MARGIN_S = 30
+"""Seconds that a pod may take beyond its grace period."""
 ERRORS = (ApiException, ConfigException, UnreachableError)
 
 
+ENDED = ("Succeeded", "Failed")
+"""Phases of a pod whose containers run no more."""
+
+
 class NotEndedError(agreed.ProgramError):
-    """A job that leaves the stack still has pods."""
+    """A job that leaves the stack cannot be deleted, or still has pods."""
 
 
 class EndingProvider(Provider):
@@ -63,6 +71,7 @@ class EndingProvider(Provider):
             return
         namespace, name, uid = (_props[key] for key in ("namespace", "job", "uid"))
         api = TrainJobApi(ApiAddress.from_props(_props), namespace, name, uid, show, TRAINJOB)
+        api.patience = _patience(show)
         try:
             api.ensure_usable()
             end(api)
@@ -72,52 +81,112 @@ class EndingProvider(Provider):
             show(str(error))
 
 
+def _patience(show: Callable[[str], None]) -> Patience:
+    """A 403 counts at once: the server has answered before."""
+    return Patience(show, PATIENCE_S, starting_s=0)
+
+
 def _said(error: Exception) -> str:
-    return brief(error) if isinstance(error, ApiException) else str(error)
+    return brief(error) if isinstance(error, ApiException) else str(error).splitlines()[0]
 
 
-def end_all(address: ApiAddress, jobs: Iterable[Mapping[str, str]], show: Callable[[str], None]) -> None:
-    """End `jobs`, as the state has them. Raises NotEndedError if one of them may still have pods."""
-    for each in jobs:
-        kind, about = NAMES[each["kind"]], f"{each['kind']} {each['namespace']}/{each['name']}"
-        api = api_of(kind)(address, each["namespace"], each["name"], each["uid"], show, kind)
-        try:
-            if end(api):
-                show(f"{about} has left the stack: it was deleted before other jobs start")
-        except (*ERRORS, NotEndedError) as error:
-            command = f"kubectl delete {kind.plural} {each['name']} --namespace {each['namespace']}"
-            raise NotEndedError(
-                f"{about} has left the stack, and cannot be ended before other jobs start: {_said(error)}\n"
-                f"  fix: `{command}`, wait until its pods are gone, then run the same command again"
-            ) from None
-
-
-def end(api: JobApi) -> bool:
-    """Delete this job if it has not ended, and wait until its pods are deleted. Returns whether it deleted the job.
-
-    A TrainJob is suspended first; its JobSet is deleted, too.
+def end(api: TrainJobApi) -> None:
+    """Suspend and delete this job if it has not ended, and wait until its JobSet and its pods are deleted.
 
     Raises ApiException, UnreachableError, NotEndedError.
     """
     job = api.job()
     if job is None or job_status.condition(job)[0] in job_status.ENDS:
-        return False
+        return
     api.has_parts()  # remembers the JobSet, to find its pods later
-    # With the uid, the server refuses to change another job of the same name.
-    wanted = {"metadata": {"uid": api.uid}, "spec": {"suspend": True} if api.kind is TRAINJOB else {}}
-    try:
-        api.cluster.patch(api.kind, api.name, wanted, api.namespace)
-        api.cluster.delete(api.kind, api.name, api.namespace, propagation="Background")
-    except ApiException as error:
-        if error.status not in OTHERS:
-            raise
-        return False
+    api.suspend()
+    api.delete()
     deadline = time.monotonic() + GONE_S
     while api.has_parts():
         if time.monotonic() > deadline:
-            raise NotEndedError(f"{api.name}: its pods still exist {GONE_S:.0f} s after its deletion")
+            raise NotEndedError(
+                f"{api.name}: its JobSet or its pods still exist {GONE_S:.0f} s after its deletion"
+            )
         time.sleep(PAUSE_S)
-    return True
+
+
+def end_all(address: ApiAddress, jobs: Iterable[Mapping[str, str]], show: Callable[[str], None]) -> None:
+    """Delete `jobs` and wait until their pods have ended, also pods of a job that is deleted already.
+
+    Raises NotEndedError if a job cannot be deleted, or if a pod of one does not end.
+
+    Parameters:
+        jobs: from infra.objects.stack_state.
+    """
+    left = {_of_job(each): _api(address, each, show) for each in jobs}
+    try:
+        busy = {_of_pod(pod) for pod in _unfinished(left)}
+        for which, api in left.items():
+            job = api.job()
+            if job and (which in busy or job_status.condition(job)[0] not in job_status.ENDS):
+                if isinstance(api, TrainJobApi):
+                    with suppress(*ERRORS):  # without it, a pod that fails now may start again
+                        api.suspend()
+                api.delete()
+                show(f"{_about(api)} has left the stack: it was deleted before other jobs start")
+        _wait(left)
+    except ERRORS as error:
+        raise NotEndedError(
+            f"jobs that have left the stack cannot be deleted before other jobs start: {_said(error)}\n"
+            f"  fix: delete them ({', '.join(map(_command, left.values()))}), wait until their pods are gone, then run "
+            "the same command again"
+        ) from None
+
+
+# A job: its namespace, kind, name and run.
+Which = tuple[str, str, str, str]
+
+
+def _of_job(job: Mapping[str, str]) -> Which:
+    return job["namespace"], job["kind"], job["name"], job["run"]
+
+
+def _of_pod(pod: Manifest) -> Which:
+    labels = pod["metadata"]["labels"]
+    kind = TRAINJOB if OF_JOBSET in labels else PYTORCHJOB
+    return pod["metadata"]["namespace"], kind.kind, job_of(labels), labels[RUN]
+
+
+def _api(address: ApiAddress, job: Mapping[str, str], show: Callable[[str], None]) -> JobApi:
+    kind = NAMES[job["kind"]]
+    api = api_of(kind)(address, job["namespace"], job["name"], job["uid"], show, kind)
+    api.patience = _patience(show)
+    return api
+
+
+def _about(api: JobApi) -> str:
+    return f"{api.kind.kind} {api.namespace}/{api.name}"
+
+
+def _command(api: JobApi) -> str:
+    return f"`kubectl delete {api.kind.plural} {api.name} --namespace {api.namespace}`"
+
+
+def _unfinished(left: Mapping[Which, JobApi]) -> list[Manifest]:
+    """The pods of these jobs that have not ended. Another job may have the name of one; its run is another."""
+    spaces = {api.namespace: api for api in left.values()}
+    pods = [pod for api in spaces.values() for pod in api.pods_of_runs()]
+    return [pod for pod in pods if _of_pod(pod) in left and pod["status"].get("phase") not in ENDED]
+
+
+def _wait(left: Mapping[Which, JobApi]) -> None:
+    """Wait until the pods of these jobs have ended. Raises NotEndedError if one takes longer than it may."""
+    begun = time.monotonic()
+    while pods := _unfinished(left):
+        grace = max(pod["spec"].get("terminationGracePeriodSeconds") or 0 for pod in pods)
+        if time.monotonic() - begun > max(GONE_S, grace + MARGIN_S):
+            names = ", ".join(f"{each['metadata']['namespace']}/{each['metadata']['name']}" for each in pods)
+            commands = {f"`kubectl get pods --namespace {space} --selector {RUN}`" for space, *_ in left}
+            raise NotEndedError(
+                f"pods of jobs that have left the stack still run, and other jobs must not start beside them: {names}\n"
+                f"  fix: wait until they are gone ({', '.join(sorted(commands))}), then run the same command again"
+            )
+        time.sleep(PAUSE_S)
 
 
 class Ending(Resource, module="trainstack", name="TrainJobEnding"):

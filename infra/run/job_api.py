@@ -22,6 +22,8 @@ from infra.objects.retry import Patience, T, UnreachableError
 from infra.run import job_status
 from storage.manifests import Manifest
 
+# The server's answers if no job has this name (404), or if another job has it (409).
+OTHERS = (404, 409)
 JOB_LABEL = "training.kubeflow.org/job-name"
 # If the kubelet has deleted a container and its log, this is the whole answer, with status 200. The kubelet keeps only
 # the last container.
@@ -132,9 +134,21 @@ class JobApi:
             return self._ask(lambda: self.cluster.listed(POD, self.namespace, labels=f"{label}={value}"))
         return self._known(self._selection(POD, _by(label), labels=label), value)
 
-    def has_parts(self) -> bool:
-        """Whether a pod of it exists."""
-        return bool(self.pods(latest=True))
+    def delete(self) -> None:
+        """Delete this job, if it exists; the server deletes its pods later. Another job of its name stays."""
+        try:
+            self._ask(
+                lambda: self.cluster.delete(
+                    self.kind, self.name, self.namespace, propagation="Background", uid=self.uid
+                )
+            )
+        except ApiException as error:
+            if error.status not in OTHERS:
+                raise
+
+    def pods_of_runs(self) -> list[Manifest]:
+        """The pods of all runs in the job's namespace, from the server now."""
+        return self._ask(lambda: self.cluster.listed(POD, self.namespace, labels=RUN))
 
     def warnings(self) -> list[dict[str, Any]]:
         """The job's own events of type Warning: they say why its pods cannot be created."""
@@ -290,6 +304,16 @@ class TrainJobApi(JobApi):
         found = self._jobset()
         self.jobset = found or self.jobset
         return bool(found or self._pods_of(self.jobset, latest=True))
+
+    def suspend(self) -> None:
+        """Suspend this job, if it exists: its JobSet then has no pods. Another job of its name stays as it is."""
+        # With the uid, the server refuses to change another job of the same name.
+        wanted = {"metadata": {"uid": self.uid}, "spec": {"suspend": True}}
+        try:
+            self._ask(lambda: self.cluster.patch(self.kind, self.name, wanted, self.namespace))
+        except ApiException as error:
+            if error.status not in OTHERS:
+                raise
 
     def _pods_of(self, jobset: str, latest: bool) -> list[dict[str, Any]]:
         return self._pods_with(JOBSET_UID, jobset, latest) if jobset else []

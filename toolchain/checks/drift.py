@@ -45,7 +45,7 @@ def differences(stack: str) -> list[str]:
         backend.prepare(stack, variables)
         with step("pulumi preview"):
             steps, warnings = pulumi_cli.preview(variables, stack, "--refresh")
-    return [*warnings, *changed_steps(steps)]
+    return [*dict.fromkeys(warnings), *changed_steps(steps)]
 
 
 def changed_steps(steps: list[dict[str, Any]]) -> list[str]:

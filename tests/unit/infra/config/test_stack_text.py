@@ -125,7 +125,9 @@ REFUSED = {
 
 @pytest.mark.parametrize("layout", REFUSED)
 def test_a_layout_that_would_change_more_is_refused_with_what_to_write(layout: str) -> None:
-    with pytest.raises(ConfigError, match=r"write them yourself below config\.trainstack:job\.training: epochs: 2"):
+    with pytest.raises(
+        ConfigError, match=r"write them yourself below config\.trainstack:job\.training: epochs: 2"
+    ):
         with_values(REFUSED[layout], TRAINING, {"epochs": "2"}, FILE)
 
 
