@@ -42,9 +42,10 @@ cluster, an existing Trainer is used and nothing is installed. An existing JobSe
 
 1. Write `api: v2`. `make review` shows the TrainJob, its TrainingRuntime and the controllers instead of PyTorchJob and
    training-operator.
-2. Run `make up`. It deletes an unfinished PyTorchJob first, because both jobs have the same run. It then installs the
-   controllers, starts the TrainJob, and removes the training-operator at the end. Volume, runs, models and data stay. A
-   finished run does not train again, an interrupted one continues.
+2. Run `make up`. It first deletes an unfinished PyTorchJob and waits for the end of its pods, because both jobs write
+   to one run. It then installs the controllers, starts the TrainJob, and removes the training-operator at the end.
+   Volume, runs, models and data stay. A finished run does not train again, an interrupted one continues, also after a
+   failed `make up`.
 3. To go back, do the same with `api: v1`.
 
 For GitOps engines and v2, see [GitOps](gitops.md#with-operatorapi-v2).
