@@ -260,10 +260,13 @@ def _output(variables: Mapping[str, str], *arguments: str, stdin: str = "") -> s
 
 
 def _said(printed: str, severity: str) -> list[str]:
-    """Messages of `severity`, with their objects, in the output of a command with --json; empty if it is not JSON."""
+    """Messages of `severity`, with their objects, in the output of a command with --json; empty if it is not JSON.
+
+    Without Pulumi's warnings that it has found a plugin on PATH.
+    """
     try:
         told = json.loads(printed).get("diagnostics") or []
     except (ValueError, AttributeError):
         return []
     found = [pulumi_events.about_object(each) for each in told if each["severity"] == severity]
-    return [each for each in found if not pulumi_events.is_own_plugin(each)]
+    return [each for each in found if not pulumi_events.PLUGIN.match(each)]

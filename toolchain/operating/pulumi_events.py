@@ -22,7 +22,7 @@ from toolchain.progress import Event
 POLL_S = 0.1
 SHOWN = {"info", "info#err", "warning", "error"}
 UNTOUCHED = {"same", "read", "refresh"}
-OWN_PLUGIN = re.compile(r"^using pulumi-\S+ from \$PATH at (?P<path>.+)$")
+PLUGIN = re.compile(r"^using pulumi-\S+ from \$PATH at (?P<path>.+)$")
 # Our own message says the same in more detail.
 REPEATED = {"update failed", "destroy failed", "refresh failed"}
 FIX = (
@@ -189,14 +189,14 @@ def title(urn: str) -> str:
 def about_object(diagnostic: Mapping[str, Any]) -> str:
     """The text of a diagnostic. If the text does not name its Kubernetes object, the object's name comes first."""
     urn, text = str(diagnostic.get("urn") or ""), str(diagnostic.get("message", "")).strip()
-    text = text.removeprefix("error: ")
+    text = text.removeprefix(f"{diagnostic.get('severity')}: ")
     is_object = f"::{urn}".split("::")[-2].rpartition("$")[2].startswith(agreed.OBJECT)
     return f"{title(urn)}: {text}" if is_object and title(urn) not in text else text
 
 
 def is_own_plugin(text: str) -> bool:
     """Whether Pulumi warns about a plugin that we have put on PATH."""
-    found = OWN_PLUGIN.match(text)
+    found = PLUGIN.match(text)
     return found is not None and any(Path(found["path"]).is_relative_to(each) for each in (LINKS, VENV))
 
 

@@ -10,7 +10,8 @@ import pytest
 from toolchain.operating import pulumi_cli
 from toolchain.steps import SetupError
 
-WARNING = {"severity": "warning", "message": "warning: using a plugin from $PATH\n"}
+PLUGIN = "using pulumi-resource-kubernetes from $PATH at /elsewhere/bin/pulumi-resource-kubernetes"
+WARNING = {"severity": "warning", "message": f"warning: {PLUGIN}\n"}
 ERROR = {"severity": "error", "message": "error: the API server does not answer\n"}
 CLAIM = "urn:pulumi:dev::trainstack::a$kubernetes:core/v1:PersistentVolumeClaim::PersistentVolumeClaim/a/b"
 OF_CLAIM = {"severity": "error", "urn": CLAIM, "message": "error: the server answered 403: {}\n"}
@@ -38,3 +39,15 @@ def test_the_error_is_told_and_not_the_warnings(
         pulumi_cli.preview({}, "dev")
     assert "$PATH" not in str(told.value)
     assert "fix: " in str(told.value)
+
+
+def test_the_programs_warnings_are_told_without_those_of_plugins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = {"severity": "warning", "message": "warning: these objects are being deleted: Job/a\n"}
+    printed = json.dumps({"steps": [{"op": "same"}], "diagnostics": [WARNING, told, OF_CLAIM]})
+    program = tmp_path / "pulumi"
+    program.write_text(f"#!/bin/sh\ncat <<'END'\n{printed}\nEND\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(pulumi_cli, "program", lambda variables: str(program))
+    assert pulumi_cli.preview({}, "dev") == ([{"op": "same"}], ["these objects are being deleted: Job/a"])
