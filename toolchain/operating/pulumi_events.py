@@ -189,7 +189,7 @@ def title(urn: str) -> str:
 def about_object(diagnostic: Mapping[str, Any]) -> str:
     """The text of a diagnostic. If the text does not name its Kubernetes object, the object's name comes first."""
     urn, text = str(diagnostic.get("urn") or ""), str(diagnostic.get("message", "")).strip()
-    text = text.removeprefix(f"{diagnostic.get('severity')}: ")
+    text = text.removeprefix("error: ").removeprefix("warning: ")
     is_object = f"::{urn}".split("::")[-2].rpartition("$")[2].startswith(agreed.OBJECT)
     return f"{title(urn)}: {text}" if is_object and title(urn) not in text else text
 
