@@ -15,7 +15,7 @@ from typing import Any
 
 import pulumi
 
-from infra import dependents, stack_plan, volumes
+from infra import agreed, dependents, stack_plan, volumes
 from infra.agreed import listed
 from infra.clusters import selection
 from infra.clusters.discovery import ClusterContents
@@ -118,7 +118,7 @@ def ensure_shown(stack: Stack, planned: Iterable[Planned], held: StackState, *, 
 def ensure_lasting(namespaces: Collection[str]) -> None:
     """Raises ConfigError for a namespace that is being deleted: nothing can be created in it. A preview warns."""
     for name in sorted(namespaces):
-        said = f"Namespace/{name} is being deleted, and nothing can be created in it"
+        said = f"Namespace/{name} is {agreed.LEAVING}, and nothing can be created in it"
         fix = (
             "wait until the namespace is gone, then run the same command again; "
             f"`kubectl get namespace {name} --output yaml` shows what its deletion waits for"
@@ -146,8 +146,8 @@ def needs_two_passes(stack: Stack, look: Look, objects: list[Manifest], owned: O
     ensure_lasting({each["metadata"]["name"] for each in leaving if each["kind"] == NAMESPACE.kind})
     if leaving:
         pulumi.log.warn(
-            f"these objects are being deleted: {', '.join(map(title, leaving))}; once they are gone, `make up` creates "
-            "them again; `kubectl get … --output yaml` shows the finalizers that hold one"
+            f"these objects are {agreed.LEAVING}: {', '.join(map(title, leaving))}; once they are gone, `make up` "
+            "creates them again; `kubectl get … --output yaml` shows the finalizers that hold one"
         )
     if unknown := ensure_not_older(stack, objects, found.live):
         pulumi.log.info(

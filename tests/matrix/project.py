@@ -121,8 +121,7 @@ class AppliedProject(Project):
 
         with pytest.MonkeyPatch.context() as changed:
             changed.setattr(pulumi_cli, "_output", output)
-            steps, warnings = pulumi_cli.preview({}, self.stack, "--refresh")
-            return [*warnings, *drift.changed_steps(steps)]
+            return drift.lines(*pulumi_cli.preview({}, self.stack, "--refresh"))
 
     def destroy(self) -> None:
         """Take everything away. Raises UpError."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from infra import agreed
 from toolchain import stack_files
 from toolchain.operating import backend, environment, pulumi_cli, setup, state, user_backend
 from toolchain.steps import SetupError, step
@@ -28,10 +29,7 @@ def drift(stack: str) -> int:
 
 
 def differences(stack: str) -> list[str]:
-    """The program's warnings, then a line for each object that differs from the stack file.
-
-    A warning names objects that are being deleted, or says why the answer is uncertain. So a stack with a warning is
-    not reported as "no drift".
+    """A line for each object that is being deleted or differs from the stack file.
 
     Raises SetupError if the differences are unknown.
     """
@@ -44,8 +42,12 @@ def differences(stack: str) -> list[str]:
             raise SetupError(f"stack {stack} is not up", f"make up STACK={stack}")
         backend.prepare(stack, variables)
         with step("pulumi preview"):
-            steps, warnings = pulumi_cli.preview(variables, stack, "--refresh")
-    return [*dict.fromkeys(warnings), *changed_steps(steps)]
+            return lines(*pulumi_cli.preview(variables, stack, "--refresh"))
+
+
+def lines(steps: list[dict[str, Any]], warnings: list[str]) -> list[str]:
+    """The warnings about objects that are being deleted, and a line for each step that changes something."""
+    return [*dict.fromkeys(each for each in warnings if agreed.LEAVING in each), *changed_steps(steps)]
 
 
 def changed_steps(steps: list[dict[str, Any]]) -> list[str]:

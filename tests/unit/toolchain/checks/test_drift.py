@@ -63,11 +63,11 @@ def test_a_model_that_is_not_copied_here_is_no_drift(steps: list[dict[str, Any]]
     assert drift.drift("dev") == drift.NONE
 
 
-def test_a_warning_of_the_program_is_not_no_drift(
+def test_an_object_that_is_being_deleted_is_drift_and_another_warning_is_not(
     steps: list[dict[str, Any]], warnings: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     steps.append(changed("same"))
-    warnings.append("these objects are being deleted: Job/kubeflow/prepare")
+    warnings += ["these objects are being deleted: Job/kubeflow/prepare"] * 2 + ["a variable is set"]
     assert drift.drift("dev") == drift.DRIFT
     assert capsys.readouterr().out == f"{warnings[0]}\n"
 
