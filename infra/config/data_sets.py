@@ -116,7 +116,7 @@ class DataSet(Section):
 
     @property
     def is_usual(self) -> bool:
-        """Whether it is the clone's data/, which every node of kind mounts."""
+        """Whether it is the clone's data/, which is mounted in every node of a kind cluster."""
         return self.folder == OURS
 
     def volume(self, stack: str) -> str:

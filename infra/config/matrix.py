@@ -100,7 +100,7 @@ class MatrixConfig(Section):
                 raise refusal("keys of options", fix, f"{where}.{key}", value)
             if label(value) not in map(label, values):
                 fix = f"take one of: {', '.join(map(str, values))}"
-                raise refusal("values that options lists", fix, f"{where}.{key}", value)
+                raise refusal("one of the values in `options`", fix, f"{where}.{key}", value)
 
     def combinations(self) -> Iterator[Combination]:
         """The values of each job, ordered by the keys' names: Pulumi hands over mappings sorted."""

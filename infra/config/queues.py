@@ -34,33 +34,32 @@ class WithinCohort(StrEnum):
 
 
 class Amounts(Section):
-    """Maximum amounts for the sum of `resources.requests` of all replicas of all admitted jobs."""
+    """Amounts, compared with the sum of `resources.requests` of all replicas of all admitted jobs."""
 
     model_config = every_key(changing=Outcome.IN_PLACE)
 
     cpu: Quantity | None = setting(
-        about="CPU of all admitted jobs together.",
+        about="CPU.",
         default=None,
         allowed="a quantity of CPUs",
         examples=[8],
     )
     memory: Quantity | None = setting(
-        about="Memory of all admitted jobs together.",
+        about="Memory.",
         default=None,
         allowed="a quantity of bytes",
         examples=["32Gi"],
     )
     gpu: Count | None = setting(
         about=(
-            "Maximum number of GPUs of all admitted jobs together. Each GPU resource that jobs use has this maximum "
-            "(`nvidia.com/gpu`, `amd.com/gpu`)."
+            "Number of GPUs. Each GPU resource that jobs use gets this amount (`nvidia.com/gpu`, `amd.com/gpu`)."
         ),
         default=None,
         allowed="a whole number of at least 1",
         examples=[4],
     )
     pods: Count | None = setting(
-        about="Number of replicas of all admitted jobs together.",
+        about="Number of replicas.",
         default=None,
         allowed="a whole number of at least 1",
         examples=[20],
@@ -77,35 +76,6 @@ class Amounts(Section):
         found = self.given()
         gpus = found.pop("gpu", None)
         return found | (dict.fromkeys(sorted(gpu_resources), gpus) if gpus else {})
-
-
-class Borrowed(Amounts):
-    """Maximum amounts of the quota that jobs may borrow."""
-
-    cpu: Quantity | None = setting(
-        about="Maximum CPU that jobs may borrow.",
-        default=None,
-        allowed="a quantity of CPUs",
-        examples=[4],
-    )
-    memory: Quantity | None = setting(
-        about="Maximum memory that jobs may borrow.",
-        default=None,
-        allowed="a quantity of bytes",
-        examples=["16Gi"],
-    )
-    gpu: Count | None = setting(
-        about="Maximum number of GPUs that jobs may borrow. Each GPU resource that jobs use has this maximum.",
-        default=None,
-        allowed="a whole number of at least 1",
-        examples=[2],
-    )
-    pods: Count | None = setting(
-        about="Maximum number of replicas that may run with borrowed quota.",
-        default=None,
-        allowed="a whole number of at least 1",
-        examples=[10],
-    )
 
 
 class Flavor(Section):
@@ -133,12 +103,12 @@ class Flavor(Section):
         allowed="a mapping with cpu, memory, gpu, pods",
         examples=["{cpu: 8, memory: 32Gi}"],
     )
-    borrowing_limit: Borrowed = setting(
+    borrowing_limit: Amounts = setting(
         about=(
             "How much the queue's jobs may borrow from the cohort, beyond `nominalQuota` of the flavor; default: all "
             "unused quota."
         ),
-        default=Borrowed(),
+        default=Amounts(),
         allowed="a mapping with keys of nominalQuota",
         examples=["{cpu: 4}"],
     )

@@ -76,7 +76,7 @@ class Scope:
 
     Parameters:
         kinds: kinds of the objects.
-        parts: an object -> for each of its parts, a map: the first word of a path -> what this word names.
+        parts: gives one map for each part of an object. A key is the first word of a path, the value what it names.
         cel: a condition on a part -> the condition for all parts of an object; true for an object without such parts.
     """
 

@@ -33,12 +33,12 @@ from pulumi.dynamic import CreateResult, Resource
 from infra import agreed
 from infra.dynamic import ADDRESS, Props, Provider, plain_props, show
 from infra.objects.api import ApiAddress
-from infra.objects.job_kinds import NAMES, PYTORCHJOB, TRAINJOB
+from infra.objects.job_kinds import PYTORCHJOB, TRAINJOB
 from infra.objects.labels import OF_JOBSET, RUN, job_of
 from infra.objects.look import PATIENCE_S
 from infra.objects.retry import Patience, UnreachableError, brief
 from infra.run import job_status
-from infra.run.job_api import JobApi, TrainJobApi, api_of
+from infra.run.job_api import JobApi, TrainJobApi, of_state
 from storage.manifests import Manifest
 
 GONE_S, PAUSE_S = 120.0, 0.5
@@ -46,10 +46,6 @@ GONE_S, PAUSE_S = 120.0, 0.5
 MARGIN_S = 30
 """Seconds that a pod may take beyond its grace period."""
 ERRORS = (ApiException, ConfigException, UnreachableError)
-
-
-ENDED = ("Succeeded", "Failed")
-"""Phases of a pod whose containers run no more."""
 
 
 class NotEndedError(agreed.ProgramError):
@@ -76,7 +72,7 @@ class EndingProvider(Provider):
             api.ensure_usable()
             end(api)
         except ERRORS as error:
-            show(f"{name}: the job cannot be suspended before its deletion: {_said(error)}")
+            show(f"{name}: the job cannot be suspended before its deletion: {brief(error)}")
         except NotEndedError as error:
             show(str(error))
 
@@ -84,10 +80,6 @@ class EndingProvider(Provider):
 def _patience(show: Callable[[str], None]) -> Patience:
     """A 403 counts at once: the server has answered before."""
     return Patience(show, PATIENCE_S, starting_s=0)
-
-
-def _said(error: Exception) -> str:
-    return brief(error) if isinstance(error, ApiException) else str(error).splitlines()[0]
 
 
 def end(api: TrainJobApi) -> None:
@@ -118,7 +110,9 @@ def end_all(address: ApiAddress, jobs: Iterable[Mapping[str, str]], show: Callab
     Parameters:
         jobs: from infra.objects.stack_state.
     """
-    left = {_of_job(each): _api(address, each, show) for each in jobs}
+    left = {_of_job(each): of_state(address, each, show) for each in jobs}
+    for api in left.values():
+        api.patience = _patience(show)
     try:
         busy = {_of_pod(pod) for pod in _unfinished(left)}
         for which, api in left.items():
@@ -132,7 +126,7 @@ def end_all(address: ApiAddress, jobs: Iterable[Mapping[str, str]], show: Callab
         _wait(left)
     except ERRORS as error:
         raise NotEndedError(
-            f"jobs that have left the stack cannot be deleted before other jobs start: {_said(error)}\n"
+            f"jobs that have left the stack must end before other jobs start, but cannot be deleted: {brief(error)}\n"
             f"  fix: delete them ({', '.join(map(_command, left.values()))}), wait until their pods are gone, then run "
             "the same command again"
         ) from None
@@ -152,13 +146,6 @@ def _of_pod(pod: Manifest) -> Which:
     return pod["metadata"]["namespace"], kind.kind, job_of(labels), labels[RUN]
 
 
-def _api(address: ApiAddress, job: Mapping[str, str], show: Callable[[str], None]) -> JobApi:
-    kind = NAMES[job["kind"]]
-    api = api_of(kind)(address, job["namespace"], job["name"], job["uid"], show, kind)
-    api.patience = _patience(show)
-    return api
-
-
 def _about(api: JobApi) -> str:
     return f"{api.kind.kind} {api.namespace}/{api.name}"
 
@@ -171,7 +158,7 @@ def _unfinished(left: Mapping[Which, JobApi]) -> list[Manifest]:
     """The pods of these jobs that have not ended. Another job may have the name of one; its run is another."""
     spaces = {api.namespace: api for api in left.values()}
     pods = [pod for api in spaces.values() for pod in api.pods_of_runs()]
-    return [pod for pod in pods if _of_pod(pod) in left and pod["status"].get("phase") not in ENDED]
+    return [pod for pod in pods if _of_pod(pod) in left and pod["status"].get("phase") not in job_status.ENDS]
 
 
 def _wait(left: Mapping[Which, JobApi]) -> None:

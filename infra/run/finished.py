@@ -53,11 +53,10 @@ def remove(stack: Stack, runs: Iterable[Mapping[str, Any]], show: Callable[[str]
         try:
             job = api.job()
             if job and _is_due(job, seconds[name]):
-                api.cluster.delete(TRAINJOB, name, namespace, propagation="Background")
+                api.delete()
                 show(f"{name}: the job finished more than {seconds[name]} s ago, so it was deleted")
         except (ApiException, ConfigException, UnreachableError) as error:
-            said = brief(error) if isinstance(error, ApiException) else str(error).splitlines()[0]
-            show(f"{name}: the job finished, but cannot be deleted: {said}")
+            show(f"{name}: the job finished, but cannot be deleted: {brief(error)}")
 
 
 def _seconds(stack: Stack) -> dict[str, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, Self
@@ -15,7 +15,7 @@ from kubernetes.client.exceptions import ApiException
 from infra.objects.api import ApiAddress
 from infra.objects.cluster_api import ClusterApi
 from infra.objects.informer import ANSWER_S, Informer, Selection, shared
-from infra.objects.job_kinds import JOBSET, PYTORCHJOB, TRAINJOB, JobKind
+from infra.objects.job_kinds import JOBSET, NAMES, PYTORCHJOB, TRAINJOB, JobKind
 from infra.objects.kinds import EVENT, JOB, POD, Kind
 from infra.objects.labels import RUN
 from infra.objects.retry import Patience, T, UnreachableError
@@ -283,6 +283,12 @@ JOBSET_UID = "jobset.sigs.k8s.io/jobset-uid"
 def api_of(kind: JobKind) -> type[JobApi]:
     """The class that finds the pods of jobs of `kind`."""
     return TrainJobApi if kind is TRAINJOB else JobApi
+
+
+def of_state(address: ApiAddress, job: Mapping[str, str], show: Callable[[str], None]) -> JobApi:
+    """The API of a job from infra.objects.stack_state."""
+    kind = NAMES[job["kind"]]
+    return api_of(kind)(address, job["namespace"], job["name"], job["uid"], show, kind)
 
 
 class TrainJobApi(JobApi):

@@ -17,10 +17,9 @@ from infra.clusters import addresses
 from infra.config import Stack
 from infra.config.sweep_trials import FOLDER, MODEL_DIR
 from infra.objects.api import ApiAddress
-from infra.objects.job_kinds import NAMES
 from infra.objects.retry import Patience, UnreachableError, brief
 from infra.run import record
-from infra.run.job_api import api_of
+from infra.run.job_api import of_state
 from infra.run.record import Record
 
 Job = Mapping[str, str]
@@ -45,21 +44,20 @@ def keep(stack: Stack, jobs: Iterable[Job], show: Callable[[str], None]) -> None
         except ApiException as error:
             show(f"{each['name']}: its logs cannot be saved: {brief(error)}")
         except (ConfigException, UnreachableError) as error:
-            show(f"{each['name']}: its logs cannot be saved: {str(error).splitlines()[0]}")
+            show(f"{each['name']}: its logs cannot be saved: {brief(error)}")
             return
 
 
 def _keep(
     stack: Stack, each: Job, address: ApiAddress, places: list[Path], show: Callable[[str], None]
 ) -> None:
-    kind = NAMES[each["kind"]]
-    api = api_of(kind)(address, each["namespace"], each["name"], each["uid"], show, kind)
+    api = of_state(address, each, show)
     api.patience = Patience(lambda _: None, 0, starting_s=0)
     job = api.job()
     if job is None:
         return
     pods = api.pods(latest=True)
-    variables = record.configuration(job, pods, kind).get("environment", {})
+    variables = record.configuration(job, pods, api.kind).get("environment", {})
     place = variables.get(MODEL_DIR, "")
     is_trial = place != stack.storage.mount_path and place.endswith(f"/{FOLDER}")
     leaves = {job.name: job.model for job in stack.jobs}

@@ -39,8 +39,8 @@ def search(stack: Stack) -> dict[str, Any]:
 
     `name` is the search's name. `job` is the beginning of its jobs' names, `namespace` their namespace, and `resource`
     their kind for kubectl. `metric` is the key of `objective` in metrics.jsonl. `folder` holds studies and runs on the
-    volume. `replaced` has further keys, not options of the search, whose value in the stack file each trial replaces:
-    key -> the trial's value. `study` is the part for infra/sweep/study.py.
+    volume. `replaced`: each trial also replaces the values of these keys of the stack file, which are not options of
+    the search: key -> the trial's value. `study` is the part for infra/sweep/study.py.
 
     Raises ConfigError if the stack has no search, or if its volume is not on this machine, and DataError.
     """

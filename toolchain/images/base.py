@@ -58,7 +58,7 @@ def published(argument: str) -> str:
 
 
 def users_own(variable: str) -> str:
-    """The base image that the user names in `variable`; empty if it names none, or our own base (from `make env`)."""
+    """The base image that the user names in `variable`; empty if there is none, or if it is ours (from `make env`)."""
     named = os.environ.get(variable, "")
     return "" if named.startswith("trainstack/") else named
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import pulumi
 import pytest
 
-from infra import decision, dependents
-from infra.clusters.discovery import contents_of
+from infra import decision, dependents, stack_plan
+from infra.clusters.discovery import ClusterContents, contents_of
 from infra.config import ConfigError
+from infra.objects.adoption import Ownership
 from infra.objects.look import Look
 from infra.objects.stack_state import StackState
+from infra.training_operator.plan import plan
 from tests.unit.infra.objects.played_api import Request, look, play
 from tests.unit.infra.samples import stack
 
@@ -97,3 +99,23 @@ def test_one_that_is_being_deleted_is_refused_and_a_preview_warns(monkeypatch: p
     ):
         decision.ensure_lasting(found[0].leaving)
     decision.ensure_lasting(contents_of(lambda _: True, [staying], [], [], []).leaving)
+
+
+@pytest.mark.parametrize(("name", "refused"), [("team", True), ("elsewhere", False)])
+def test_only_a_namespace_that_the_stack_uses_is_refused(
+    monkeypatch: pytest.MonkeyPatch, name: str, refused: bool
+) -> None:
+    """The stack also asks for the namespace of an operator that somebody else has installed in another one."""
+    known = stack(
+        cluster={"kind": "existing", "namespace": "team"}, image={"reference": "x:1", "unpinned": True}
+    )
+    contents = ClusterContents(leaving=frozenset({name}), crd=True, operator=True)
+    seen: list[object] = []
+    monkeypatch.setattr(decision, "ensure_lasting", lambda names: seen.append(names))
+    monkeypatch.setattr(decision, "ensure_shown", lambda *_, **__: None)
+    monkeypatch.setattr(decision, "ensure_usable", lambda *_: None)
+    monkeypatch.setattr(decision, "ensure_free", lambda *_: None)
+    monkeypatch.setattr(decision, "needs_two_passes", lambda *_: False)
+    owned = Ownership(StackState(), None, own_cluster=False)
+    decision.decide(known, look(), owned, contents, stack_plan.of(known, plan(known, contents)))
+    assert seen == [{name} if refused else set()]

@@ -272,7 +272,7 @@ def test_one_that_cannot_be_deleted_ends_the_update(cluster: Cluster, verb: str,
     cluster.has("j")
     cluster.refused = {verb: status}
     command = "kubectl delete pytorchjobs j --namespace kubeflow"
-    told = rf"(?s)left the stack cannot be deleted.*fix: delete them \(`{command}`"
+    told = rf"(?s)left the stack must end.*cannot be deleted.*fix: delete them \(`{command}`"
     with pytest.raises(ending.NotEndedError, match=told):
         end_all()
 

@@ -115,8 +115,9 @@ def test_a_trainjob_is_deleted_when_its_time_has_come(
 ) -> None:
     asked, said = removed(monkeypatch, kind, job, seconds)
     place = "/apis/trainer.kubeflow.org/v1alpha1/namespaces/kubeflow/trainjobs/j"
-    deleted = [(each.path, each.query) for each in asked if each.method == "DELETE"]
-    assert deleted == ([(place, {"propagationPolicy": "Background"})] if is_deleted else [])
+    options = {"propagationPolicy": "Background", "preconditions": {"uid": "u"}}
+    deleted = [(each.path, each.body) for each in asked if each.method == "DELETE"]
+    assert deleted == ([(place, options)] if is_deleted else [])
     assert said == (
         [f"j: the job finished more than {seconds} s ago, so it was deleted"] if is_deleted else []
     )
