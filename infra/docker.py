@@ -16,7 +16,7 @@ class EngineError(ProgramError):
 def ensure_answers() -> None:
     """Raises EngineError if the engine does not answer: that must not look like an engine without containers."""
     try:
-        output("docker", "version", "--format", "{{.Server.Version}}")
+        output("docker", "ps", "--quiet", "--last", "1")
     except CommandError as error:
         raise EngineError(
             f"the container engine does not answer.\n{error}\n  fix: start it, or run `make up`, which starts our own"

@@ -77,8 +77,11 @@ http: {addr: ":5000"}
 
 
 def operator_image(name: str, program: Path) -> str:
-    """The image name for `program`, an operator called `name`."""
-    return f"trainstack/{name}:{digest(program)}"
+    """The image name for `program`, an operator called `name`.
+
+    The name of the build's folder and the size stand for the content: that folder's name is a hash of the source.
+    """
+    return f"trainstack/{name}:{digest(f'{program.parents[1].name} {program.stat().st_size}')}"
 
 
 def operator(engine: Engine, name: str, program: Path, log: Path) -> str:

@@ -62,7 +62,7 @@ def load() -> dict[str, str] | None:
         return None
     again = {"PULUMI_HOME", "UV_CACHE_DIR", *cluster_images.programs_of(cluster_images.ALL)}
     kept = {name: value for name, value in found.items() if name not in again}
-    return {**kept, **plugins.own_environment(_own("pulumi", user_path())), **venv.uv_cache(venv.uv())}
+    return {**kept, **plugins.own_environment(find("pulumi")), **venv.uv_cache(venv.uv())}
 
 
 def path() -> str:
@@ -72,18 +72,12 @@ def path() -> str:
 
 def _programs() -> list[str]:
     """Names of our programs that this shell needs: our command, and programs that the user's PATH lacks."""
-    own = {name: _own(name, user_path()) for name in RULES}
+    own = {name: find(name) for name in RULES}
     lacking = plugins.lacking(
         own["pulumi"] or LINKS / "pulumi" / "pulumi", plugins.own_environment(own["pulumi"])
     )
     tools = [name for name, program in own.items() if program is None]
     return [COMMAND.name, *tools, *([] if which("uv") else ["uv"]), *lacking]
-
-
-@cache
-def _own(name: str, _user_path: str) -> Path | None:
-    """As `find`, but cached for each PATH, because a program needs time to print its version."""
-    return find(name)
 
 
 def for_stack(found: Mapping[str, str], stack: str) -> dict[str, str]:

@@ -6,6 +6,7 @@ language host. Otherwise we build the program.
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import shutil
@@ -69,6 +70,16 @@ def which(name: str) -> Path | None:
 
 def version_of(program: Path, rule: Rule) -> Version | None:
     """Major and minor version that `program` prints; None if it prints none, fails, or hangs."""
+    try:
+        there = program.stat()
+    except OSError:
+        return None
+    return _printed(program, rule, (there.st_ino, there.st_size, there.st_mtime_ns))
+
+
+@functools.cache
+def _printed(program: Path, rule: Rule, _file: tuple[int, int, int]) -> Version | None:
+    """As `version_of`, but cached until the file changes, because a program needs time to print its version."""
     quiet = {**os.environ, "PULUMI_SKIP_UPDATE_CHECK": "true"}
     try:
         done = subprocess.run(

@@ -187,7 +187,7 @@ class KindClusters(ClusterProtocol):
 
     def repair(self, name: str, say: Say) -> None:
         registry_name = registries.kind_name(name)
-        if registry.start(registry_name):
+        if (found := registry.own(registry_name)) and registry.start(registry_name, found):
             say(f"registry {registry_name} was stopped: started")
         repair.repair(name, say)
 

@@ -104,26 +104,31 @@ class RegistryProvider(Provider):
         )
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
-        is_another = _olds["name"] != _news["name"] or registry.read(_olds["name"]) is None
+        found = registry.own(_olds["name"])
+        if found is None or _olds["name"] != _news["name"]:
+            return DiffResult(changes=True, replaces=["name"], delete_before_replace=True)
         wants_newer = replacement.is_allowed() and _olds["image"] != _news["image"]
-        replaces = ["name"] if is_another else ["image"] if wants_newer else []
-        if not replaces and not registry.asks_for_login(_olds["name"]):
+        replaces = ["image"] if wants_newer else []
+        if not replaces and not registry.asks_for_login(found):
             show(
                 f"registry {_olds['name']} does not ask for this clone's login: it is replaced, and images are pushed "
                 "again"
             )
             replaces = ["name"]
-        changes = bool(replaces) or not registry.is_running(_olds["name"])
+        changes = bool(replaces) or not registry.is_running(found)
         return DiffResult(changes=changes, replaces=replaces, delete_before_replace=True)
 
     def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
-        registry.start(_olds["name"])
+        if found := registry.own(_olds["name"]):
+            registry.start(_olds["name"], found)
         return UpdateResult(plain_props(_olds))
 
     def read(self, id_: str, props: Props) -> ReadResult:
-        registry.start(id_)
-        found = registry.read(id_)
-        return missing() if found is None else ReadResult(id_, plain_props(props) | found)
+        found = registry.own(id_)
+        if found is None:
+            return missing()
+        registry.start(id_, found)
+        return ReadResult(id_, plain_props(props) | registry.outputs(found))
 
     def delete(self, _id: str, _props: Props) -> None:
         registry.delete(_id)

@@ -30,6 +30,9 @@ SETTINGS = {
     "OTEL_TRACES_EXPORTER": "none",
 }
 
+Container = dict[str, Any]
+"""`docker inspect` of a container."""
+
 
 class ForeignRegistryError(ProgramError):
     """A container with our registry's name exists and is not ours."""
@@ -47,7 +50,7 @@ def volume(clone: Path | None = None) -> str:
 def create(name: str, image: str) -> dict[str, Any]:
     """Start the registry, and replace an old one of ours.
 
-    Returns the outputs of `read`. Raises ForeignRegistryError, and CommandError if the registry stops at once.
+    Returns its outputs. Raises ForeignRegistryError, and CommandError if the registry stops at once.
     """
     if not delete(name):
         raise ForeignRegistryError(
@@ -65,10 +68,10 @@ def create(name: str, image: str) -> dict[str, Any]:
     )
     output("docker", "cp", "-", f"{name}:/", stdin=_archive(HTPASSWD, login.htpasswd()))
     output("docker", "start", name)
-    found = read(name)
-    if found is None or not is_running(name):
+    found = own(name)
+    if found is None or not is_running(found):
         raise CommandError(f"the registry {name} stopped at once\n  fix: `docker logs {name}` shows why")
-    return found
+    return outputs(found)
 
 
 def _archive(name: str, text: str) -> str:
@@ -81,33 +84,35 @@ def _archive(name: str, text: str) -> str:
     return archive.getvalue().decode("ascii")
 
 
-def read(name: str) -> dict[str, Any] | None:
-    """The id of our container `name`, running or not; None if it does not exist or is not ours. Raises CommandError."""
+def own(name: str) -> Container | None:
+    """`docker inspect` of our container `name`, running or not; None if it does not exist or is not ours.
+
+    Raises CommandError.
+    """
     found = docker.container(name)
-    return {"container": found["Id"]} if found is not None and _ours(found) else None
+    return found if found is not None and _ours(found) else None
 
 
-def is_running(name: str) -> bool:
-    """Whether the container `name` exists, runs and is not paused. Raises CommandError."""
-    found = docker.container(name)
-    return found is not None and bool(found["State"]["Running"]) and not found["State"].get("Paused")
+def outputs(found: Container) -> dict[str, Any]:
+    return {"container": found["Id"]}
 
 
-def asks_for_login(name: str) -> bool:
-    """Whether our registry `name` exists, running or not, and asks for this clone's login. Raises CommandError."""
-    found = docker.container(name)
-    return found is not None and _ours(found) and found["Config"]["Labels"].get(LOGIN) == login.fingerprint()
+def is_running(found: Container) -> bool:
+    """Whether the container runs and is not paused."""
+    return bool(found["State"]["Running"]) and not found["State"].get("Paused")
 
 
-def start(name: str) -> bool:
+def asks_for_login(found: Container) -> bool:
+    """Whether our registry asks for this clone's login."""
+    return bool(found["Config"]["Labels"].get(LOGIN) == login.fingerprint())
+
+
+def start(name: str, found: Container) -> bool:
     """Start our registry `name` if it does not run; True if it was started. Raises CommandError."""
-    found = docker.container(name)
-    if found is None or not _ours(found):
-        return False
     if found["HostConfig"]["RestartPolicy"]["Name"] != RESTART:
         with suppress(CommandError):  # not every engine can change it: then only we start it
             output("docker", "update", "--restart", RESTART, name)
-    if is_running(name):
+    if is_running(found):
         return False
     output("docker", "unpause" if found["State"].get("Paused") else "start", name)
     return True
@@ -123,7 +128,7 @@ def delete(name: str) -> bool:
     return True
 
 
-def _ours(found: dict[str, Any]) -> bool:
+def _ours(found: Container) -> bool:
     return bool(found["Config"]["Labels"].get(PROJECT) == str(paths.ROOT))
 
 

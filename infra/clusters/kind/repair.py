@@ -58,7 +58,8 @@ def repair(name: str, say: Say, uid: str | None = None) -> bool:
     if stopped or written:
         _wait_for_api(name, kubeconfig)
     if kubeconfig.exists():
-        pod_network.connect(ownership.own_nodes(name), kubeconfig)
+        # A node that starts gets another address.
+        pod_network.connect(ownership.own_nodes(name) if stopped else nodes, kubeconfig)
     if stopped:
         _wait_for_pods(kubeconfig, begun)
     return bool(stopped or written)

@@ -74,7 +74,7 @@ class Machine:
 @pytest.fixture(autouse=True)
 def no_tools_of_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever this machine has: the tests play programs by taking the place of subprocess.run."""
-    monkeypatch.setattr(environment, "_own", lambda name, path: None)
+    monkeypatch.setattr(environment, "find", lambda name: None)
 
 
 @pytest.fixture

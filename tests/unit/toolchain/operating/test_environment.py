@@ -122,7 +122,7 @@ echo v3.246.0
             ("LOCAL", ""),
         ):
             patch.setattr(environment, name, folder / path)
-        patch.setattr(environment, "_own", lambda name, path: installed.find(name))
+        patch.setattr(environment, "find", installed.find)
         patch.setattr(installed, "cache", lambda: folder / "cache")
         patch.setenv("HOME", str(folder))
         patch.delenv("PULUMI_HOME", raising=False)

@@ -34,7 +34,7 @@ JUDGES: dict[str, Callable[[dict[str, Any], dict[str, Any]], object]] = {
 
 @pytest.fixture
 def made(engine: Engine, props: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    monkeypatch.setattr(registry, "start", lambda name: False)
+    monkeypatch.setattr(registry, "own", lambda name: None)
     return ClusterProvider().create(props).outs or {}
 
 

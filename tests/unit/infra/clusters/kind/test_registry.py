@@ -195,7 +195,7 @@ def test_a_registry_of_our_name_that_is_not_ours_is_left_alone(container: Regist
     container.stands(**{registry.PROJECT: "/another/clone"})
     with pytest.raises(registry.ForeignRegistryError, match="fix: "):
         registry.create(NAME, "registry:3")
-    assert not registry.start(NAME)
+    assert registry.own(NAME) is None
     assert container.calls == []
 
 

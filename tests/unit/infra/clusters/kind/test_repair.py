@@ -64,7 +64,7 @@ def test_a_refresh_starts_a_stopped_node_and_waits_for_its_api_server(
 def test_an_api_server_that_stays_away_replaces_nothing(
     engine: Engine, made: dict[str, Any], monkeypatch: pytest.MonkeyPatch, look: Callable[[Any], object]
 ) -> None:
-    monkeypatch.setattr(registry, "start", lambda name: False)
+    monkeypatch.setattr(registry, "own", lambda name: None)
     monkeypatch.setattr(repair, "READY_S", 0)
     engine.nodes = [node("c-control-plane", paths.marker("c"), "exited")]
     engine.silent = 1000
@@ -126,7 +126,8 @@ class TestBeforePulumi:
 
     @pytest.fixture(autouse=True)
     def _registry(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(registry, "start", lambda name: name == "c-registry")
+        monkeypatch.setattr(registry, "own", lambda name: {"Name": f"/{name}"})
+        monkeypatch.setattr(registry, "start", lambda name, found: name == "c-registry")
 
     def test_it_says_what_it_did(self, engine: Engine, made: dict[str, Any]) -> None:
         engine.nodes = [node("c-control-plane", paths.marker("c"), "exited")]
