@@ -35,6 +35,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--record-tutorial", action="store_true", help=pictures)
     rounds = "benchmarks with all rounds and sizes of docs/benchmarks.md, into whose folder data and plots go"
     parser.addoption("--thorough", action="store_true", help=rounds)
+    before = "measure the loop of this commit, too, in turns: make bench ARGS='-k loop --before COMMIT'"
+    parser.addoption("--before", default="", help=before)
     cold = "give the machine of the starting point `a cluster` empty Go caches, for docs/internals/measurements.csv"
     parser.addoption("--empty-go-caches", action="store_true", help=cold)
 

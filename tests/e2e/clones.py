@@ -51,14 +51,18 @@ def owned(name: str) -> Iterator[Path]:
 
 
 @contextmanager
-def temporary(name: str, *, has_layers: bool = True) -> Iterator[Project]:
+def temporary(name: str, *, has_layers: bool = True, commit: str = "") -> Iterator[Project]:
     """A clone whose cluster is `<name>-<random>`, taken down and removed at the end.
 
     Parameters:
+        commit: as for `clone`.
         has_layers: whether its registry begins with what an earlier clone of this session was sent; False for tests
             that look at the sending.
     """
-    with owned(name) as folder, standing(clone(folder / "trainstack", cluster=folder.name)) as project:
+    with (
+        owned(name) as folder,
+        standing(clone(folder / "trainstack", cluster=folder.name, commit=commit)) as project,
+    ):
         if has_layers:
             layers.give(project.root)
         yield project
@@ -76,9 +80,24 @@ def standing(project: P) -> Iterator[P]:
         project.make("down")
 
 
-def clone(target: Path, cluster: str, stack: str = "dev") -> Project:
-    """Clone the working tree as it is, uncommitted changes included, with a cluster name of its own."""
+def clone(target: Path, cluster: str, stack: str = "dev", commit: str = "") -> Project:
+    """Clone the working tree as it is, uncommitted changes included, with a cluster name of its own.
+
+    Parameters:
+        commit: clone this commit instead.
+    """
     subprocess.run([*_GIT, "clone", "--quiet", "--no-hardlinks", str(ROOT), str(target)], check=True)
+    if commit:
+        subprocess.run([*_GIT, "checkout", "--quiet", commit], cwd=target, check=True)
+    else:
+        _copy_working_tree(target)
+    project = Project(target, cluster, stack)
+    project.configure({"trainstack:cluster": {"name": cluster}})
+    project.commit("as tested")
+    return project
+
+
+def _copy_working_tree(target: Path) -> None:
     listed = subprocess.run(
         [*_GIT, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
@@ -93,10 +112,6 @@ def clone(target: Path, cluster: str, stack: str = "dev") -> Project:
             shutil.copy2(source, copy)
         else:
             copy.unlink(missing_ok=True)
-    project = Project(target, cluster, stack)
-    project.configure({"trainstack:cluster": {"name": cluster}})
-    project.commit("as tested")
-    return project
 
 
 def sweep(engine: Engine) -> list[str]:

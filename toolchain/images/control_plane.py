@@ -7,6 +7,7 @@ from pathlib import Path
 
 from toolchain.images import base, scratch
 from toolchain.machine.engine import Engine
+from toolchain.tools.go_modules import NAMES
 
 # kube-proxy calls these programs. The packages are unpacked but not configured, so we make the links of `alternatives`.
 PROXY = base.RootFileSystem(
@@ -20,15 +21,17 @@ PROXY = base.RootFileSystem(
     ],
 )
 
-PROGRAMS = {
-    "kube-apiserver": "kube-apiserver",
-    "kube-controller-manager": "kube-controller-manager",
-    "kube-scheduler": "kube-scheduler",
-    "kube-proxy": "kube-proxy",
+PROGRAMS = dict.fromkeys(NAMES["kubernetes"], "kubernetes") | {
     "etcd": "etcd",
     "coredns": "coredns",
     "pause": "pause",
 }
+LINES = {
+    "etcd": ['ENTRYPOINT ["/usr/local/bin/etcd"]'],
+    "coredns": ['ENTRYPOINT ["/usr/local/bin/coredns"]'],
+    "pause": ["USER 65535:65535", 'ENTRYPOINT ["/usr/local/bin/pause", "-P"]'],
+}
+"""Program -> further lines of its image's Dockerfile. Kubernetes' own pods say which program they run."""
 
 
 def program_of(image: str) -> str:
@@ -37,17 +40,15 @@ def program_of(image: str) -> str:
 
 
 def ensure(engine: Engine, names: Iterable[str], programs: Mapping[str, Path], log: Path) -> list[str]:
-    """Build an image for each of kubeadm's `names`; returns the names."""
-    built = []
+    """Build an image for each program of kubeadm's `names`, which may have several names; returns the names."""
+    built: dict[str, str] = {}
     for name in names:
         program = program_of(name)
-        target = {f"usr/local/bin/{program}": programs[program]}
-        if program == "kube-proxy":
-            scratch.build(engine, name, target, log, base=base.ensure(engine, PROXY, log))
-        elif program == "pause":
-            start = 'ENTRYPOINT ["/usr/local/bin/pause", "-P"]'
-            scratch.build(engine, name, target, log, lines=["USER 65535:65535", start])
-        else:
-            scratch.build(engine, name, target, log, lines=[f'ENTRYPOINT ["/usr/local/bin/{program}"]'])
-        built.append(name)
-    return built
+        if program in built:
+            engine.output("tag", built[program], name)
+            continue
+        files = {f"usr/local/bin/{each}": programs[each] for each in (program, *NAMES.get(program, ()))}
+        system = base.ensure(engine, PROXY, log) if program == "kubernetes" else "scratch"
+        lines = LINES.get(program, ())
+        built[program] = scratch.build(engine, name, files, log, base=system, lines=lines)
+    return [*names]

@@ -30,7 +30,7 @@ DEBIAN = base.RootFileSystem(
         *("pigz", "ca-certificates", "curl", "jq", "procps", "e2fsprogs"),
     ],
 )
-NODE_PROGRAMS = ("kubeadm", "kubelet", "kubectl")
+NODE_PROGRAMS = ("kubernetes", "kubeadm", "kubelet", "kubectl")
 PAUSE = "registry.k8s.io/pause:3.10"
 
 # containerd replaces {{.PodCIDR}}: it writes the file when the kubelet tells it the node's range.
@@ -82,7 +82,7 @@ def ensure(
 ) -> str:
     """Build the node image if the engine lacks it; returns its name.
 
-    `programs` maps kubeadm, kubelet, kubectl, kube-*, etcd, coredns and pause to executables; `kind_files` is
+    `programs` maps kubernetes with its names, kubectl, etcd, coredns and pause to executables; `kind_files` is
     `images/base/files` of kind's module; `restricted` says whether the host's root lacks CAP_SYS_RESOURCE.
     Raises SetupError.
     """

@@ -20,7 +20,7 @@ from toolchain.machine import locks
 from toolchain.paths import LOGS, TOOL_MODULES, cache
 from toolchain.steps import SetupError, run, say, step
 from toolchain.tools import go_modules
-from toolchain.tools.go_modules import BINARY_NAMES, Module
+from toolchain.tools.go_modules import BINARY_NAMES, NAMES, Module
 
 GO_NEEDED = (1, 25)
 STEP = "build "
@@ -83,6 +83,10 @@ def build(name: str, *binaries: str) -> Path:
         for name, better in BINARY_NAMES.items():
             if (place / "bin" / name).exists():
                 (place / "bin" / name).rename(place / "bin" / better)
+        for name, links in NAMES.items():
+            if (place / "bin" / name).exists():
+                for link in links:
+                    (place / "bin" / link).symlink_to(name)
         place.chmod(0o755)
         place.rename(target)
         return target / "bin"

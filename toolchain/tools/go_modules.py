@@ -40,6 +40,17 @@ _STAMPS = {
 
 # Go names a binary after the last part of its package. These binaries have a better-known name.
 BINARY_NAMES = {"server": "etcd"}
+NAMES = {
+    "kubernetes": (
+        "kube-apiserver",
+        "kube-controller-manager",
+        "kube-proxy",
+        "kube-scheduler",
+        "kubeadm",
+        "kubelet",
+    )
+}
+"""Binary that is several programs -> the names by which it is called, each a link beside it."""
 
 
 @dataclass(frozen=True)
@@ -76,13 +87,14 @@ def binary(package: str) -> str:
 def load(name: str) -> Module:
     """Read toolchain/tools/go/<name>; raises SetupError if the module does not pin what it builds.
 
-    A folder with Go files builds these, and has the version of the only module that its go.mod requires directly. Any
-    other folder builds the packages that its go.mod names as tools.
+    A folder builds its own Go files, and the packages that its go.mod names as tools. It has the version of the module
+    that provides the tools; without tools, of the only module that its go.mod requires directly.
     """
     folder = TOOL_MODULES / name
     mod, programs = (folder / "go.mod").read_text(), sorted(folder.glob("*.go"))
-    packages = (_module_line(mod),) if programs else tuple(_tool_lines(mod))
-    version = _directly_required(mod) if programs else _providing(mod, packages)
+    tools = tuple(_tool_lines(mod))
+    packages = ((_module_line(mod),) if programs else ()) + tools
+    version = _providing(mod, tools) if tools else _directly_required(mod)
     if version is None:
         raise SetupError(
             f"{folder / 'go.mod'} requires no module that provides {packages}",

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
+from typing import ClassVar, cast
 
 import pytest
 
-from toolchain.images import control_plane, node, scratch
+from toolchain.images import base, control_plane, node, scratch
 from toolchain.images.base import RootFileSystem
+from toolchain.machine.engine import Engine
+from toolchain.tools.go_modules import NAMES
 
 
 @pytest.fixture
@@ -68,6 +71,45 @@ def test_programs_kinds_files_and_the_host_count_too(parts: tuple[dict[str, Path
     parts[0]["kubelet"].write_text("another program")
     others.add(name(parts))
     assert len(others - {before}) == 4
+
+
+class PlayedEngine:
+    """Keeps what it is asked to build and to tag."""
+
+    docker = "docker"
+    env: ClassVar[dict[str, str]] = {}
+
+    def __init__(self) -> None:
+        self.built: dict[str, list[str]] = {}
+        self.tagged: dict[str, str] = {}
+
+    def output(self, verb: str, image: str, name: str) -> str:
+        assert verb == "tag"
+        self.tagged[name] = image
+        return ""
+
+
+def test_all_programs_of_kubernetes_are_one_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node holds their common file once."""
+    (tmp_path / "kubernetes").write_text("all of them")
+    programs = {name: tmp_path / name for name in ("kubernetes", "etcd", *NAMES["kubernetes"])}
+    (tmp_path / "etcd").write_text("etcd")
+    for name in NAMES["kubernetes"]:
+        programs[name].symlink_to("kubernetes")
+    engine = PlayedEngine()
+
+    def played(command: list[str | Path], **options: object) -> None:
+        *_, image, context = command
+        root = Path(context) / "root/usr/local/bin"
+        engine.built[str(image)] = sorted(each.name for each in root.iterdir() if not each.is_symlink())
+        assert all(each.resolve().is_file() for each in root.iterdir())
+
+    monkeypatch.setattr(scratch, "run", played)
+    monkeypatch.setattr(base, "ensure", lambda *_: "base")
+    names = [f"registry.k8s.io/{name}:v1" for name in (*NAMES["kubernetes"], "etcd")]
+    assert control_plane.ensure(cast(Engine, engine), names, programs, tmp_path / "log") == names
+    assert engine.built == {names[0]: ["kubernetes"], names[-1]: ["etcd"]}
+    assert engine.tagged == dict.fromkeys(names[1:-1], names[0])
 
 
 @pytest.mark.parametrize("status", [0, 1])

@@ -12,6 +12,7 @@ import pytest
 from tests.unit.toolchain.conftest import Machine
 from toolchain.steps import SetupError
 from toolchain.tools import build
+from toolchain.tools.go_modules import NAMES
 
 Fake = Callable[[str, str], Path]
 
@@ -42,6 +43,13 @@ def test_a_build_lands_in_the_cache_and_is_not_repeated(cache: Path, fake: Fake)
 def test_etcd_gets_the_name_it_is_known_by(cache: Path, fake: Fake) -> None:
     fake("go", GO.replace("SLEEP", ""))
     assert (build.build("etcd") / "etcd").exists()
+
+
+def test_a_file_that_is_several_programs_gets_a_link_for_each(cache: Path, fake: Fake) -> None:
+    fake("go", GO.replace("SLEEP", ""))
+    folder = build.build("kubernetes")
+    links = {each.name: str(each.readlink()) for each in folder.iterdir() if each.is_symlink()}
+    assert links == dict.fromkeys(NAMES["kubernetes"], "kubernetes")
 
 
 def test_one_program_of_a_whole_build_needs_no_build_of_its_own(cache: Path, fake: Fake) -> None:

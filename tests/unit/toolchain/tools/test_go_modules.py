@@ -26,15 +26,7 @@ PROGRAMS = {
     "trainer-controller": {"trainer-controller-manager"},
     "jobset-controller": {"jobset"},
     "kueue": {"kueue"},
-    "kubernetes": {
-        "kube-apiserver",
-        "kube-controller-manager",
-        "kube-scheduler",
-        "kube-proxy",
-        "kubelet",
-        "kubeadm",
-        "kubectl",
-    },
+    "kubernetes": {"kubernetes", "kubectl"},
 }
 
 
@@ -72,6 +64,8 @@ def test_only_the_named_programs_are_picked() -> None:
 
 
 OWN = sorted(file.parent.name for file in TOOL_MODULES.glob("*/main.go"))
+ALONE = [name for name in OWN if not re.search("^tool ", (TOOL_MODULES / name / "go.mod").read_text(), re.M)]
+"""Those whose module names no tools beside them."""
 
 
 @pytest.mark.parametrize("name", OWN)
@@ -87,7 +81,7 @@ def test_a_program_of_ours_is_built_anew_when_it_changes(
     assert go_modules.load(name).folder(before.packages) != before.folder(before.packages)
 
 
-@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize("name", ALONE)
 def test_a_program_of_ours_has_the_version_of_the_one_module_that_it_is_made_of(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -100,9 +94,15 @@ def test_a_program_of_ours_has_the_version_of_the_one_module_that_it_is_made_of(
 
 
 def test_programs_of_ours_hold_what_clusters_ask_for_and_no_clouds() -> None:
-    assert OWN == ["coredns", "registry"]
-    for name in OWN:
+    assert ALONE == ["coredns", "registry"]
+    for name in ALONE:
         pins = (TOOL_MODULES / name / "go.mod").read_text()
         assert not re.search("aws|azure|cloud.google.com/go/storage", pins), (
             f"{name} brings a cloud's libraries"
         )
+
+
+@pytest.mark.parametrize("name", go_modules.NAMES)
+def test_a_file_that_is_several_programs_knows_the_names_of_its_links(name: str) -> None:
+    source = (TOOL_MODULES / name / "main.go").read_text()
+    assert {*re.findall(r'"(kube[a-z-]*)"(?::| \{)', source)} == {*go_modules.NAMES[name]}
