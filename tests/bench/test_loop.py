@@ -163,8 +163,10 @@ def by_hand(project: Project, folder: Path) -> Callable[[], object]:
         replace_images(found, trainer, operator, init)
     write(folder / "definitions.yaml", of_kinds(wanted, "CustomResourceDefinition"))
     write(folder / "job.yaml", of_kinds(wanted, "PyTorchJob"))
-    names = {"CustomResourceDefinition", "PyTorchJob"}
-    write(folder / "objects.yaml", [found for title, found in wanted.items() if title[0] not in names])
+    others = [
+        found for title, found in wanted.items() if title[0] not in ("CustomResourceDefinition", "PyTorchJob")
+    ]
+    write(folder / "objects.yaml", sorted(others, key=lambda found: found["kind"] != "Namespace"))
     volumes = of_kinds(wanted, "PersistentVolume")
     mounts = [
         {
