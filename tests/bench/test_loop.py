@@ -24,6 +24,7 @@ from tests.e2e import clones, rendering
 from tests.e2e.project import Project
 from tests.e2e.rendering import Manifest, Title
 from toolchain.runs import records
+from toolchain.tools.installed import user_path
 
 pytestmark = [pytest.mark.e2e, pytest.mark.bench]
 
@@ -105,8 +106,9 @@ class Loop:
 
 
 @pytest.fixture
-def loops(request: pytest.FixtureRequest) -> Iterator[list[Loop]]:
-    """The working tree's, and that of the commit that the option `--before` names."""
+def loops(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Loop]]:
+    """The working tree's, and that of the commit that the option `--before` names; both on the user's own PATH."""
+    monkeypatch.setenv("PATH", user_path())
     commits = ["", *filter(None, [request.config.getoption("--before")])]
     with ExitStack() as standing:
         clone = [

@@ -94,6 +94,7 @@ def own(name: str) -> Container | None:
 
 
 def outputs(found: Container) -> dict[str, Any]:
+    """What the state keeps of the container: its id."""
     return {"container": found["Id"]}
 
 
