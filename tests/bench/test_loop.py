@@ -130,8 +130,10 @@ def test_the_loop_and_a_script(
     for number in range(ROUNDS if thorough else 1):
         for each in loops:
             each.round(number)
-        loop.take(SCRIPTED, script)
-        loop.project.run("kind", "delete", "cluster", "--name", f"{loop.project.cluster}-hand")
+        try:
+            loop.take(SCRIPTED, script)
+        finally:
+            loop.project.run("kind", "delete", "cluster", "--name", f"{loop.project.cluster}-hand")
         for runs in tmp_path.glob("*-models"):
             shutil.rmtree(runs)
             made(runs)
