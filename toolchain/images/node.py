@@ -65,7 +65,8 @@ def image_name(version: str, programs: Mapping[str, Path], kind_files: Path, res
     """The image's name. Its tag has Kubernetes' version, and a hash of recipe, programs and kind's files."""
     code = [inspect.getsource(each) for each in (_lay_out, control_plane.ensure, scratch.build)]
     data = [DEBIAN.image, control_plane.PROXY.image, PAUSE, IMPORT, *NODE_PROGRAMS]
-    recipe = [DOCKERFILE.read_text(), json.dumps(CNI_TEMPLATE), CONTAINERD_ADDITION, *data, *code]
+    tables = [json.dumps(each) for each in (CNI_TEMPLATE, control_plane.LINES)]
+    recipe = [DOCKERFILE.read_text(), *tables, CONTAINERD_ADDITION, *data, *code]
     kind = sorted(path for path in kind_files.rglob("*") if path.is_file())
     # For programs, paths and sizes are enough: the folder's name is a hash of the source.
     built = [f"{name} {path.resolve()} {path.stat().st_size}" for name, path in sorted(programs.items())]

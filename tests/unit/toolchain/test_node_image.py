@@ -48,6 +48,7 @@ def test_a_changed_dockerfile_is_another_image(
         (node, "NODE_PROGRAMS", ("kubelet",)),
         (node, "DEBIAN", RootFileSystem("base-node", "trixie")),
         (control_plane, "PROXY", RootFileSystem("base-proxy", "trixie")),
+        (control_plane, "LINES", {}),
         (scratch, "build", name),
     ],
 )
