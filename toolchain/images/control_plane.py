@@ -7,7 +7,7 @@ from pathlib import Path
 
 from toolchain.images import base, scratch
 from toolchain.machine.engine import Engine
-from toolchain.tools.go_modules import NAMES
+from toolchain.tools.go_modules import CALLED_AS
 
 # kube-proxy calls these programs. The packages are unpacked but not configured, so we make the links of `alternatives`.
 PROXY = base.RootFileSystem(
@@ -21,7 +21,7 @@ PROXY = base.RootFileSystem(
     ],
 )
 
-PROGRAMS = dict.fromkeys(NAMES["kubernetes"], "kubernetes") | {
+PROGRAMS = dict.fromkeys(CALLED_AS["kubernetes"], "kubernetes") | {
     "etcd": "etcd",
     "coredns": "coredns",
     "pause": "pause",
@@ -47,7 +47,7 @@ def ensure(engine: Engine, names: Iterable[str], programs: Mapping[str, Path], l
         if program in built:
             engine.output("tag", built[program], name)
             continue
-        files = {f"usr/local/bin/{each}": programs[each] for each in (program, *NAMES.get(program, ()))}
+        files = {f"usr/local/bin/{each}": programs[each] for each in (program, *CALLED_AS.get(program, ()))}
         system = base.ensure(engine, PROXY, log) if program == "kubernetes" else "scratch"
         lines = LINES.get(program, ())
         built[program] = scratch.build(engine, name, files, log, base=system, lines=lines)

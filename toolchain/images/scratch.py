@@ -24,11 +24,11 @@ def digest(*parts: str | Path) -> str:
 
 
 def copy_executables(files: Mapping[str, Path], root: Path) -> None:
-    """Copy executables to their paths (no leading slash) below `root`. A link to a file beside it stays a link."""
+    """Copy executables to their paths (no leading slash) below `root`. A link to another of them stays a link."""
     for target, source in files.items():
         path = root / target
         path.parent.mkdir(parents=True, exist_ok=True)
-        if source.is_symlink() and source.readlink().name == str(source.readlink()):
+        if source.is_symlink() and source.parent / source.readlink() in files.values():
             path.symlink_to(source.readlink())
             continue
         shutil.copyfile(source, path)

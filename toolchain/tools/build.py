@@ -20,7 +20,7 @@ from toolchain.machine import locks
 from toolchain.paths import LOGS, TOOL_MODULES, cache
 from toolchain.steps import SetupError, run, say, step
 from toolchain.tools import go_modules
-from toolchain.tools.go_modules import BINARY_NAMES, NAMES, Module
+from toolchain.tools.go_modules import BINARY_NAMES, CALLED_AS, Module
 
 GO_NEEDED = (1, 25)
 STEP = "build "
@@ -83,7 +83,7 @@ def build(name: str, *binaries: str) -> Path:
         for name, better in BINARY_NAMES.items():
             if (place / "bin" / name).exists():
                 (place / "bin" / name).rename(place / "bin" / better)
-        for name, links in NAMES.items():
+        for name, links in CALLED_AS.items():
             if (place / "bin" / name).exists():
                 for link in links:
                     (place / "bin" / link).symlink_to(name)

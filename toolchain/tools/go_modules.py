@@ -40,7 +40,7 @@ _STAMPS = {
 
 # Go names a binary after the last part of its package. These binaries have a better-known name.
 BINARY_NAMES = {"server": "etcd"}
-NAMES = {
+CALLED_AS = {
     "kubernetes": (
         "kube-apiserver",
         "kube-controller-manager",

@@ -58,7 +58,7 @@ def repair(name: str, say: Say, uid: str | None = None) -> bool:
     if stopped or written:
         _wait_for_api(name, kubeconfig)
     if kubeconfig.exists():
-        # A node that starts gets another address.
+        # A node that was started may have another address.
         pod_network.connect(ownership.own_nodes(name) if stopped else nodes, kubeconfig)
     if stopped:
         _wait_for_pods(kubeconfig, begun)

@@ -12,7 +12,7 @@ import pytest
 from toolchain.images import base, control_plane, node, scratch
 from toolchain.images.base import RootFileSystem
 from toolchain.machine.engine import Engine
-from toolchain.tools.go_modules import NAMES
+from toolchain.tools.go_modules import CALLED_AS
 
 
 @pytest.fixture
@@ -93,9 +93,9 @@ class PlayedEngine:
 def test_all_programs_of_kubernetes_are_one_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A node holds their common file once."""
     (tmp_path / "kubernetes").write_text("all of them")
-    programs = {name: tmp_path / name for name in ("kubernetes", "etcd", *NAMES["kubernetes"])}
+    programs = {name: tmp_path / name for name in ("kubernetes", "etcd", *CALLED_AS["kubernetes"])}
     (tmp_path / "etcd").write_text("etcd")
-    for name in NAMES["kubernetes"]:
+    for name in CALLED_AS["kubernetes"]:
         programs[name].symlink_to("kubernetes")
     engine = PlayedEngine()
 
@@ -107,10 +107,18 @@ def test_all_programs_of_kubernetes_are_one_image(tmp_path: Path, monkeypatch: p
 
     monkeypatch.setattr(scratch, "run", played)
     monkeypatch.setattr(base, "ensure", lambda *_: "base")
-    names = [f"registry.k8s.io/{name}:v1" for name in (*NAMES["kubernetes"], "etcd")]
+    names = [f"registry.k8s.io/{name}:v1" for name in (*CALLED_AS["kubernetes"], "etcd")]
     assert control_plane.ensure(cast(Engine, engine), names, programs, tmp_path / "log") == names
     assert engine.built == {names[0]: ["kubernetes"], names[-1]: ["etcd"]}
     assert engine.tagged == dict.fromkeys(names[1:-1], names[0])
+
+
+def test_a_link_to_what_an_image_does_not_hold_becomes_a_copy(tmp_path: Path) -> None:
+    (tmp_path / "real").write_text("program")
+    (tmp_path / "link").symlink_to("real")
+    scratch.copy_executables({"bin/link": tmp_path / "link"}, tmp_path / "root")
+    copied = tmp_path / "root" / "bin" / "link"
+    assert (copied.is_symlink(), copied.read_text()) == (False, "program")
 
 
 @pytest.mark.parametrize("status", [0, 1])

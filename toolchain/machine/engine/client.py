@@ -61,10 +61,10 @@ def find() -> Engine | None:
 
 
 def _answers(engine: Engine) -> bool:
-    # `docker version` takes three times as long: dockerd starts runc and docker-init for it.
     if engine.ours and not daemon.SOCKET.exists():
         return False
     try:
+        # `docker version` takes three times as long: dockerd starts runc and docker-init for it.
         done = subprocess.run(
             [engine.docker, "ps", "--quiet", "--last", "1"],
             env={**os.environ, **engine.env},

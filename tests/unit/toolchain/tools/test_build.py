@@ -12,7 +12,7 @@ import pytest
 from tests.unit.toolchain.conftest import Machine
 from toolchain.steps import SetupError
 from toolchain.tools import build
-from toolchain.tools.go_modules import NAMES
+from toolchain.tools.go_modules import CALLED_AS
 
 Fake = Callable[[str, str], Path]
 
@@ -49,7 +49,7 @@ def test_a_file_that_is_several_programs_gets_a_link_for_each(cache: Path, fake:
     fake("go", GO.replace("SLEEP", ""))
     folder = build.build("kubernetes")
     links = {each.name: str(each.readlink()) for each in folder.iterdir() if each.is_symlink()}
-    assert links == dict.fromkeys(NAMES["kubernetes"], "kubernetes")
+    assert links == dict.fromkeys(CALLED_AS["kubernetes"], "kubernetes")
 
 
 def test_one_program_of_a_whole_build_needs_no_build_of_its_own(cache: Path, fake: Fake) -> None:

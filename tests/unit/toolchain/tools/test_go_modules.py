@@ -102,7 +102,7 @@ def test_programs_of_ours_hold_what_clusters_ask_for_and_no_clouds() -> None:
         )
 
 
-@pytest.mark.parametrize("name", go_modules.NAMES)
+@pytest.mark.parametrize("name", go_modules.CALLED_AS)
 def test_a_file_that_is_several_programs_knows_the_names_of_its_links(name: str) -> None:
     source = (TOOL_MODULES / name / "main.go").read_text()
-    assert {*re.findall(r'"(kube[a-z-]*)"(?::| \{)', source)} == {*go_modules.NAMES[name]}
+    assert {*re.findall(r'"(kube[a-z-]*)"(?::| \{)', source)} == {*go_modules.CALLED_AS[name]}
