@@ -55,6 +55,13 @@ def test_the_node_is_ready(machine: Host, project: Project) -> None:
     assert condition(resource(machine, "node", f"{project.cluster}-control-plane"), "Ready") == "True"
 
 
+def test_the_control_plane_starts_without_waiting(node: Host) -> None:
+    """Without the patch of kubeadm's configuration, the node would be ready 5 s later."""
+    options = {process.comm: process.args.split() for process in node.process.filter(user="root")}
+    assert {"--leader-elect=false", "--kube-api-qps=200"} <= {*options["kube-controller"]}
+    assert "--leader-elect=false" in options["kube-scheduler"]
+
+
 def test_the_custom_resource_is_established(machine: Host) -> None:
     crd = resource(machine, "crd", "pytorchjobs.kubeflow.org")
     assert condition(crd, "Established") == "True"

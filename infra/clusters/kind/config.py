@@ -19,6 +19,18 @@ OWN_NODE_IMAGE = "trainstack/node:"
 CERTS = "/etc/containerd/certs.d"
 CONTAINERD_PATCH = f'[plugins."io.containerd.grpc.v1.cri".registry]\n  config_path = "{CERTS}"\n'
 
+# Each of forty controllers asks the API server three times before it starts: at the default, 20 requests a second, that
+# takes 5 s. There is only one control plane, so nobody else wants its lease. kind writes kubeadm's v1beta3 for
+# Kubernetes before 1.36.
+KUBEADM_PATCH = """\
+apiVersion: kubeadm.k8s.io/v1beta3
+kind: ClusterConfiguration
+controllerManager:
+  extraArgs: {kube-api-qps: "200", kube-api-burst: "400", leader-elect: "false"}
+scheduler:
+  extraArgs: {leader-elect: "false"}
+"""
+
 
 @dataclass(frozen=True, kw_only=True)
 class KindConfig:
@@ -88,6 +100,7 @@ def render(config: KindConfig, own_image: bool, uid: str) -> dict[str, Any]:
         "networking": networking,
         "nodes": [{"role": role, "extraMounts": mounts} for role in roles],
         "containerdConfigPatches": [CONTAINERD_PATCH],
+        "kubeadmConfigPatches": [KUBEADM_PATCH],
     }
 
 
