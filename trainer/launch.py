@@ -9,7 +9,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Iterable, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 from enum import IntEnum
 from functools import partial
 from pathlib import Path
@@ -150,18 +150,31 @@ def run_torchrun(arguments: Sequence[str], environ: MutableMapping[str, str] = o
 
     try:
         run.main(["-m", "trainer", *arguments])
-    except ChildFailedError as error:
-        print(error, file=sys.stderr)
-        return pod_status(failure.exitcode for failure in error.failures.values())
-    except (RendezvousError, DistError) as error:
-        print(
-            f"error: the pods of this job did not meet ({error}); see the logs of the other pods",
-            file=sys.stderr,
-        )
-        return ExitStatus.PEER_LOST
-    except SignalException as error:
-        return 128 + int(error.sigval)
+    except Exception as error:
+        for each in with_contexts(error):
+            if isinstance(each, SignalException):
+                return 128 + int(each.sigval)
+        if isinstance(error, ChildFailedError):
+            print(error, file=sys.stderr)
+            return pod_status(failure.exitcode for failure in error.failures.values())
+        if isinstance(error, RendezvousError | DistError):
+            print(
+                f"error: the pods of this job did not meet ({error}); see the logs of the other pods",
+                file=sys.stderr,
+            )
+            return ExitStatus.PEER_LOST
+        raise
     return ExitStatus.DONE
+
+
+def with_contexts(error: BaseException | None) -> Iterator[BaseException]:
+    """`error`, and the errors that were being handled when it was raised.
+
+    torchrun's SignalException may come in any of its lines. Code that cleans up there may raise another error.
+    """
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 def pod_status(codes: Iterable[int]) -> int:

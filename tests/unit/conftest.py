@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import NoReturn
 
 import hypothesis
@@ -31,18 +32,25 @@ def own_files() -> Iterator[None]:
     Each module that names one of them gets the new name. The links to tools stay where they are. A process that goes on
     with tests of another folder has the old names back.
     """
-    modules = [
-        each for each in sys.modules.values() if str(getattr(each, "__file__", None)).startswith(f"{ROOT}/")
-    ]
     ours = LOCAL
     ours.mkdir(exist_ok=True)
     with (
         tempfile.TemporaryDirectory(prefix="unit-", dir=ours) as folder,
         pytest.MonkeyPatch.context() as patch,
     ):
-        for module, (name, value) in [(each, pair) for each in modules for pair in vars(each).items()]:
+        for module, (name, value) in [(each, pair) for each in _modules() for pair in vars(each).items()]:
             if isinstance(value, Path) and value.is_relative_to(ours) and value != LINKS:
                 patch.setattr(module, name, folder / value.relative_to(ours))
+        yield
+
+
+@pytest.fixture(autouse=True, scope="package")
+def no_pauses() -> Iterator[None]:
+    """Between two looks at something, no command waits as long as it does for a user."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in _modules():
+            if "PAUSE_S" in vars(module) and not module.__name__.startswith("tests."):
+                patch.setattr(module, "PAUSE_S", 0.01)
         yield
 
 
@@ -67,6 +75,13 @@ def nothing_is_registered() -> Iterator[None]:
     asyncio.set_event_loop(loop)
     yield
     loop.close()
+
+
+def _modules() -> list[ModuleType]:
+    """The modules of this clone."""
+    return [
+        each for each in sys.modules.values() if str(getattr(each, "__file__", None)).startswith(f"{ROOT}/")
+    ]
 
 
 def _refused() -> NoReturn:

@@ -19,6 +19,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from torch.distributed import run
+from torch.distributed.elastic.multiprocessing.api import SignalException
 from torch.distributed.elastic.rendezvous import api as rendezvous
 
 from tests.inside.conftest import PATIENCE_S, Job
@@ -220,6 +221,26 @@ def test_sigterm_under_torchrun_is_sigterm(job: Job, pods: Pods) -> None:
     until(lambda: steps(job) >= 10, "no step")
     pod.terminate()
     assert pods.wait() == [ExitStatus.TERMINATED]
+
+
+def cleans_up_badly(error: type[Exception]) -> Callable[[object], None]:
+    """As torch's own timing of a function, when the signal comes before it has read the clock."""
+
+    def end(arguments: object) -> None:
+        try:
+            raise SignalException("got a signal", sigval=signal.SIGTERM)
+        finally:
+            raise error("failed to clean up")
+
+    return end
+
+
+@pytest.mark.parametrize("error", [UnboundLocalError, rendezvous.RendezvousError, dist.DistError])
+def test_sigterm_is_sigterm_wherever_torchrun_is(
+    error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "main", cleans_up_badly(error))
+    assert launch.run_torchrun([], elastic("1:2", free_port())) == ExitStatus.TERMINATED
 
 
 HOST = """

@@ -20,7 +20,7 @@ from infra.clusters.existing.kubeconfig import ensure_named
 from infra.config import ConfigError, Stack
 from infra.config.operator import Install, OperatorApi
 from infra.config.storage_kinds import StorageKind
-from infra.objects import adoption, job_kinds, retry
+from infra.objects import adoption, job_kinds
 from infra.objects.adoption import Ownership
 from infra.objects.api import ApiAddress
 from infra.objects.job_kinds import DEFINITION, PYTORCHJOB
@@ -37,7 +37,7 @@ from tests.unit.infra.test_storage_kinds import of_kind
 
 PATIENT_S = 20.0
 """For how long a server that starts is waited for here. Its faults end much earlier."""
-LATE, LATE_S = {"no answer", "slow answer"}, 0.3
+LATE, LATE_S = {"no answer", "slow answer"}, 0.1
 """Faults that take as long as an answer may take, and how long that is for them alone."""
 ONE_BY_ONE = {"403", "503", "login page"}
 """Made at each single question; the others at all of them, and at the last."""
@@ -196,7 +196,6 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 def look(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Look]:
-    monkeypatch.setattr(retry, "PAUSE_S", 0.01)
     monkeypatch.setattr(component, "ensure_named", lambda *_: None)
     server.fault, server.at = None, None
     server.asked.clear()
@@ -254,7 +253,7 @@ def test_what_it_could_not_look_at_is_not_allowed(
         with pytest.raises(UnknownError) as raised:
             guard(look(LATE_S) if fault in LATE else look())
         assert "fix: " in str(raised.value) or name.endswith(".users")
-        assert {each.partition(" ")[0] for each in server.asked} == {"GET"}
+        assert {each.partition(" ")[0] for each in server.asked} <= {"GET"}
         if fault == "403" and place is not None:
             assert "this user may not " in str(raised.value)
 

@@ -82,8 +82,7 @@ class StartingServer(Server):
 
 
 @pytest.fixture
-def stack(monkeypatch: pytest.MonkeyPatch) -> Iterator[ExitStack]:
-    monkeypatch.setattr(informer, "PAUSE_S", 0.01)
+def stack() -> Iterator[ExitStack]:
     with ExitStack() as opened:
         yield opened
 

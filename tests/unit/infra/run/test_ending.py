@@ -9,7 +9,6 @@ import pytest
 
 from infra import agreed, program
 from infra.clusters import addresses
-from infra.objects import retry
 from infra.objects.api import ApiAddress
 from infra.objects.labels import OF_JOB, OF_JOBSET, RUN
 from infra.objects.retry import UnreachableError
@@ -56,7 +55,6 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Server:
     monkeypatch.delenv(agreed.DELETE_UNREACHABLE, raising=False)
     monkeypatch.setattr(TrainJobApi, "job", job)
     monkeypatch.setattr(TrainJobApi, "has_parts", lambda _: found.parts.pop(0))
-    monkeypatch.setattr(ending, "PAUSE_S", 0)
     play(monkeypatch, found)
     return found
 
@@ -158,9 +156,7 @@ class Cluster:
         self.looks, self.lasting = 0, False
         self.refused: dict[str, int] = {}
         self.asked: list[tuple[str, str]] = []
-        monkeypatch.setattr(ending, "PAUSE_S", 0)
         monkeypatch.setattr(ending, "PATIENCE_S", 0)
-        monkeypatch.setattr(retry, "PAUSE_S", 0.01)
         play(monkeypatch, self)
 
     def __call__(self, request: Request) -> object:

@@ -144,7 +144,6 @@ def removed(
         return answer
 
     monkeypatch.setattr(addresses, "of_stack", lambda _: ApiAddress(None))
-    monkeypatch.setattr("infra.objects.retry.PAUSE_S", 0)
     play(monkeypatch, answered)
     api = next(api for api, each in OF_API.items() if each is kind)
     finished.remove(known(api, seconds), [run(kind)], said.append)

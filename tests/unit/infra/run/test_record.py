@@ -170,7 +170,6 @@ def run(tmp_path: Path) -> Path:
 def follow(monkeypatch: pytest.MonkeyPatch, run: Path) -> Follow:
     """Waits for a cluster's job; returns what was shown, which ends with its error's text where there is one."""
     monkeypatch.setattr(replica_logs, "LOG_PATIENCE_S", 0)
-    monkeypatch.setattr("infra.objects.retry.PAUSE_S", 0)
 
     def followed(cluster: Cluster, model: str | None = None) -> list[str]:
         shown: list[str] = []

@@ -18,8 +18,9 @@ from kubernetes.client.exceptions import ApiException
 from kubernetes.config import ConfigException
 
 from infra import agreed
+from infra.objects import retry
 from infra.objects.api import ApiAddress
-from infra.objects.retry import STARTING_S, Patience, UnreachableError
+from infra.objects.retry import PAUSE_S, STARTING_S, Patience, UnreachableError
 from infra.run import job_status, provider, result, waiting
 from infra.run.job_api import JobApi
 from infra.run.log_follower import failure_lines
@@ -708,8 +709,9 @@ def name_of(error: Exception) -> str:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The time that patience sees; its pauses pass at once."""
+    """The time that patience sees; its pauses, as long as a command's, pass at once."""
     now = [0.0]
+    monkeypatch.setattr(retry, "PAUSE_S", PAUSE_S)
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     monkeypatch.setattr(time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
     return now

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from infra.config.operator import OperatorApi
-from infra.objects import informer
 from infra.objects.api import ApiAddress
 from infra.objects.cluster_api import path
+from infra.objects.informer import PAUSE_S
 from infra.objects.job_kinds import JOBSET, TRAINJOB
 from infra.run import job_api, job_status
 from infra.run.component import rank0_pod
@@ -207,7 +207,7 @@ def test_a_pod_that_fails_is_looked_at_before_its_jobset_deletes_it(
 
 
 def test_lists_are_made_before_a_jobset_deletes_a_failed_pod() -> None:
-    assert informer.PAUSE_S <= JOBS_SYNC_S
+    assert PAUSE_S <= JOBS_SYNC_S
 
 
 class Told(TrainJobApi):

@@ -68,7 +68,6 @@ def of_state(kind: JobKind, uid: str = "u") -> dict[str, str]:
 def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setattr(paths, "models", lambda _: tmp_path)
     monkeypatch.setattr(addresses, "of_stack", lambda _: ApiAddress(None))
-    monkeypatch.setattr("infra.objects.retry.PAUSE_S", 0)
     return tmp_path / "runs" / "j-1"
 
 

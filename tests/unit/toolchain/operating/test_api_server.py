@@ -28,11 +28,6 @@ PROBLEMS = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api_server, "PAUSE_S", 0.01)
-
-
 def variables() -> dict[str, str]:
     return {"PATH": os.environ["PATH"]}
 

@@ -178,7 +178,6 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Server:
     found = Server()
     monkeypatch.setattr(live_objects, "kubectl", lambda variables, access, *words: found.kubectl(*words))
     monkeypatch.setattr(state, "access", lambda holding: state.Access("config"))
-    monkeypatch.setattr(update, "PAUSE_S", 0)
     return found
 
 
