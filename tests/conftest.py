@@ -17,6 +17,7 @@ from tests import order
 from tests.e2e import clones, layers
 from tests.e2e.project import ROOT, Project
 from tests.faults.table.trial import PROPERTY, Trial
+from tests.trainer.inside import cases
 from toolchain.machine import engine as engines
 from toolchain.machine.engine import Engine
 
@@ -37,12 +38,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--thorough", action="store_true", help=rounds)
     before = "measure the loop of this commit, too, in turns: make bench ARGS='-k loop --before COMMIT'"
     parser.addoption("--before", default="", help=before)
+    of = "which cases of the tests that are marked `sampled`: `make test` runs the sample, the other suites all"
+    parser.addoption("--cases", choices=cases.CHOICES, default="all", help=of)
     cold = "give the machine of the starting point `a cluster` empty Go caches, for docs/internals/measurements.csv"
     parser.addoption("--empty-go-caches", action="store_true", help=cold)
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    kept = cases.chosen(items, config.getoption("cases"))
+    config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
+    items[:] = kept
     for item in items:
         if order.group(item.path):
             item.add_marker(pytest.mark.e2e)

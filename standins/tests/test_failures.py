@@ -174,6 +174,7 @@ def side_by_side(run: Callable[[str, int], None]) -> None:
     assert not failed
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("verb", OPERATIONS)
 def test_a_failure_that_passes_is_survived(cases: Callable[..., Case], namespace: str, verb: str) -> None:
     every = {fault: cases() for fault in FAULTS}
@@ -212,6 +213,7 @@ def assert_in_step(case: Case, verb: str, resource: Resource | None, before: Obj
     assert case.driver.plan(resource, case.wanted).action == "same"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("verb", [verb for verb in OPERATIONS if verb != "WATCH"])
 def test_a_failure_that_stays_ends_in_an_error_and_the_next_run_converges(
     cases: Callable[..., Case], namespace: str, verb: str
@@ -246,6 +248,7 @@ def test_a_failure_that_stays_ends_in_an_error_and_the_next_run_converges(
     side_by_side(run)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("then", ["refresh", "update", "delete"])
 def test_a_creation_that_nobody_could_confirm_is_settled_by_the_next_run(
     cases: Callable[..., Case], namespace: str, then: str
@@ -336,6 +339,7 @@ def next_run(case: Case, kept: Resource | None, *, refresh: bool) -> Resource:
     return case.driver.apply(kept, case.wanted)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("fault", ["drop", *STATUSES])
 def test_the_first_contact_is_as_patient(
     api_server: ApiServer, monkeypatch: pytest.MonkeyPatch, fault: str

@@ -47,6 +47,7 @@ def flaky_with(
         yield make
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("fault", [403, 429, 503, "drop", "lose"])
 def test_passing_faults_are_tried_again(
     flaky: Driver, proxy: FlakyProxy, namespace: str, fault: int | str
@@ -59,6 +60,7 @@ def test_passing_faults_are_tried_again(
     assert proxy.requests.count("POST") == (1 if fault == "lose" else 2), "what is there is not made again"
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("before", [0, 1], ids=["taking over", "applying"])
 @pytest.mark.parametrize("fault", [403, 429, 503, "drop", "lose"])
 def test_updates_are_tried_again(

@@ -14,6 +14,7 @@ from toolchain.paths import ROOT
 PICTURES = sorted((ROOT / "docs").rglob("*.svg"))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("picture", PICTURES, ids=lambda path: path.stem)
 def test_nothing_is_wrong_with_a_picture(engine: Engine, tmp_path: Path, picture: Path) -> None:
     """It stands in the page twice: as a document shows it, strict about XML, and where its texts can be measured."""

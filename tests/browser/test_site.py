@@ -27,6 +27,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return into
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("page", PAGES)
 def test_nothing_is_wrong_with_a_page(engine: Engine, built: Path, page: str) -> None:
     seen = chromium.look(engine, built / f"{page}.html", site=built)

@@ -173,6 +173,7 @@ def ensure_renders(tmp_path: Path, name: str, **sections: Any) -> Path:
     return top
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("path", test_rendering.STACKS, ids=lambda path: path.stem)
 def test_a_committed_kustomization_builds_the_plans_objects(path: Path) -> None:
     """All jobs would go with a CRD that an engine prunes."""
@@ -180,6 +181,7 @@ def test_a_committed_kustomization_builds_the_plans_objects(path: Path) -> None:
     ensure_builds(folder.STACKS / folder.RENDERED / known.name, known)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["dev", "existing"])
 def test_a_kustomization_of_v2_builds_the_runtime_before_its_job(name: str, tmp_path: Path) -> None:
     operator = {**read(paths.stack_file(name)).get("operator", {}), "api": "v2"}
@@ -199,6 +201,7 @@ def test_a_kustomization_of_jobs_in_a_queue_builds_them_without_suspend(
     ensure_renders(tmp_path, "dev", operator={"api": api.value}, job=job, matrix=matrix)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("api", OperatorApi)
 @pytest.mark.parametrize("name", ["dev", "existing"])
 def test_a_kustomization_with_a_quota_builds_it_for_the_wave_after_kueue(

@@ -56,6 +56,7 @@ def test_a_claim_deleted_under_finished_pods_is_made_again(project: AppliedProje
     assert uid(project.objects()[VOLUME]) in uids(found), "the volume stayed"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("policy", ["Retain", "Delete"])
 @pytest.mark.parametrize("claim_too", [False, True])
 def test_a_volume_deleted_under_its_claim_is_made_again(

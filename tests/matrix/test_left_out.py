@@ -74,6 +74,7 @@ def make_up(project: AppliedProject, monkeypatch: pytest.MonkeyPatch, *, protect
     update(project.environment, project.stack, pulumi_up, lambda: False)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.usefixtures("refusing")
 @pytest.mark.parametrize("protected", [False, True])
 def test_a_job_that_is_refused_leaves_the_others(

@@ -190,6 +190,7 @@ def give(api: OperatorApi, admin: Any) -> None:
     wait_until("the rights are given", lambda: [each for each in OF_API if may_list(OF_API[each])] == [api])
 
 
+@pytest.mark.sampled(1)
 def test_each_command_gets_by_with_the_rights_that_are_listed(
     api: OperatorApi,
     project: AppliedProject,

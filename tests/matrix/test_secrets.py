@@ -147,6 +147,7 @@ def edit_state(project: AppliedProject, edit: Callable[[dict[str, Any]], Any]) -
     return returned
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("key", ["job.args[0]", "job.name", "job.annotations.note", "storage.mountPath"])
 def test_a_secret_elsewhere_is_refused(project: AppliedProject, shown: str, key: str) -> None:
     project.configured()

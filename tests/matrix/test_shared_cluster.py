@@ -162,6 +162,7 @@ def mounting(is_own: bool, up: AppliedProject) -> Iterator[None]:
     core.delete_namespaced_pod("theirs", NAMESPACE, grace_period_seconds=0)
 
 
+@pytest.mark.sampled(1)
 def test_down_leaves_a_claim_that_others_pods_mount_with_its_volume(
     is_own: bool, up: AppliedProject, mounting: None, capfd: pytest.CaptureFixture[str]
 ) -> None:

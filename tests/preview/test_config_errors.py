@@ -7,7 +7,6 @@ How long a refusal takes is measured in tests/bench.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -25,17 +24,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     assert made.state() == [], "nothing of what was previewed is in the state"
 
 
-def cases() -> Iterator[Any]:
-    """Every case; those behind the first of a section are for the full suite: Pulumi does the same with each."""
-    sections: set[str] = set()
-    for name, case in CASES.items():
-        section = case.key.partition(".")[0]
-        marks = [pytest.mark.slow(reason="a preview each")] if section in sections else []
-        sections.add(section)
-        yield pytest.param(name, marks=marks)
-
-
-@pytest.mark.parametrize("name", list(cases()))
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("name", CASES)
 def test_is_refused_in_preview(project: Project, name: str) -> None:
     case = CASES[name]
     project.configure(case.sections)

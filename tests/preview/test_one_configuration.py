@@ -116,6 +116,7 @@ OTHER_PLACES: dict[str, tuple[tuple[str, ...], str, str]] = {
 """
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("place", OTHER_PLACES)
 def test_a_value_from_another_place_is_refused(project: Project, place: str) -> None:
     options, name, lines = OTHER_PLACES[place]

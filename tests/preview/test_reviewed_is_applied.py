@@ -153,6 +153,7 @@ REFUSED: dict[str, Callable[[Clone], None]] = {
 }
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_a_review_refuses_is_not_applied(clone: Clone, case: str) -> None:
     clone.configure(STACK)
@@ -194,6 +195,7 @@ def test_the_run_of_a_clone_without_mnist_is_on_the_page(clone: Clone) -> None:
 PROJECT = {"net.py": "pass\n", ".dockerignore": "notes\n", "notes": "mine\n"}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("name", "text"), [("net.py", "changed\n"), (".dockerignore", "\n"), ("added.py", "pass\n")]
 )

@@ -23,6 +23,7 @@ OPERATOR = "kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition"
 JOB = "kubernetes:kubeflow.org/v1:PyTorchJob"
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("file", STACKS, ids=lambda file: file.stem.removeprefix("Pulumi."))
 def test_previews_without_its_cluster(tmp_path: Path, file: Path) -> None:
     project = Project(tmp_path, file.stem.removeprefix("Pulumi."))

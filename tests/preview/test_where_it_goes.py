@@ -74,6 +74,7 @@ def set_by_the_shell(variable: str) -> str:
     return f"**{unique}" if variable.startswith("PULUMI_OPTION_") else f"trainstack/made:{unique}"
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("variable", VARIABLES)
 def test_a_variable_of_the_shell_is_refused_for_a_protected_stack(
     project: Project, monkeypatch: pytest.MonkeyPatch, variable: str
@@ -88,6 +89,7 @@ def test_a_variable_of_the_shell_is_refused_for_a_protected_stack(
         assert said in found.shown, found.shown
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "variable", [agreed.OPERATOR_IMAGE, agreed.CPU_BASE, "PULUMI_K8S_UPSERT_EXISTING_OBJECTS"]
 )

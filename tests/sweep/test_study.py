@@ -90,6 +90,7 @@ def test_neighbouring_seeds_do_not_repeat_each_other(tmp_path: Path, optuna: Pat
     assert not rates[0] & rates[1]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("direction", "poor", "good"), [("maximize", 0.2, 0.9), ("minimize", 0.9, 0.2)])
 def test_a_trial_worse_than_the_median_is_given_up(
     world: World, optuna: Path, direction: str, poor: float, good: float
@@ -116,6 +117,7 @@ def test_a_trial_worse_than_the_median_is_given_up(
 LAST_EPOCHS = [(2, 9), ("training.epochs", 2), (None, 9)]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("epochs", "option"), LAST_EPOCHS)
 def test_no_trial_is_given_up_after_its_last_epoch(
     world: World, optuna: Path, epochs: int | str | None, option: int
@@ -175,6 +177,7 @@ print(json.dumps([rounds, found["trials"]]))
 """
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("parallel", [1, 4, *(pytest.param(each, marks=MORE) for each in (2, 3))])
 @pytest.mark.parametrize(
     ("outcome", "state"), [("succeeded", "complete"), ("failed", "fail"), ("running", "pruned")]
@@ -298,6 +301,7 @@ def test_a_study_that_a_kill_has_cut_anywhere_goes_on(world: World, optuna: Path
         assert [each["state"] for each in after["trials"]] == ["complete"] * len(after["trials"])
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("call", [3, 21])
 def test_a_whole_search_killed_meanwhile_trains_nothing_twice(
     tmp_path: Path, optuna: Path, call: int

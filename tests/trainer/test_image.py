@@ -166,6 +166,7 @@ def test_it_runs_as_a_user_of_group_zero(image: str) -> None:
     assert found.split() == ["1000", "0", "ok"]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("user", ["1000:0", "2000:0"])
 def test_a_job_may_write_into_its_projects_folder(image: str, tmp_path: Path, user: str) -> None:
     """A relative output folder, with job.readOnlyRoot: false; with a read-only root it is refused before training."""
@@ -278,6 +279,7 @@ def test_scikit_learn_stays_out(image: str) -> None:
     assert docker("run", "--rm", "--entrypoint", "python3", image, "-c", program).strip() == "None"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("preset", "network", "recipe"),
     [("traindb", "lenet", "published-sgd"), ("convnet", "convnet", "published-adadelta")],

@@ -80,12 +80,13 @@ MACHINE = [
     "tests/e2e",
     "tests/runbooks",
 ]
+SAMPLE = "--cases=sample"  # of tests that are marked `sampled`; the other suites run all their cases
 # The slow trials of the table of faults, each with its own cluster or training, belong to `make reliability`.
 EVERY = "not bench and not gpu and not (row and slow)"
 
 SUITES = {
     "unit": [UNIT],
-    "ci": [UNIT, Stage(MACHINE, "not slow and not bench and not gpu", options=NO_HANG)],
+    "ci": [UNIT, Stage(MACHINE, "not slow and not bench and not gpu", options=[*NO_HANG, SAMPLE])],
     # Several groups have two or three clusters at once: more processes would only wait.
     "full": [EVERY_UNIT, Stage(MACHINE, EVERY, processes=2 * CORES, inotify_instances=512)],
     "bench": [Stage(["tests/bench"], "bench", processes=0, may_skip=True)],

@@ -1,4 +1,5 @@
-"""Which cases of the long tests run: `--cases sample` for `make test`, `--cases rest` for what `make test-full` adds.
+"""Which cases of the long tests run, here and outside the image: `--cases sample` for `make test`, `--cases all` or
+`--cases rest` for what `make test-full` adds.
 
 `@pytest.mark.sampled(n)` on a test says that n of its cases, spread over all, are the sample. A test without the mark
 is in the sample with every case.

@@ -263,7 +263,7 @@ def compare(found: dict[str, Tensor], wanted: dict[str, Tensor], tolerance: floa
             assert torch.equal(value, expected) or torch.isnan(expected).all(), name
 
 
-@pytest.mark.sampled(16)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("case", "world"), cases())
 def test_it_trains_as_a_plain_loop_does_also_when_it_is_killed(job: Job, case: Trained, world: int) -> None:
     options = ("--network", reference(case.network), "--data", reference(case.data), *OPTIONS, *case.options)
@@ -508,7 +508,7 @@ def test_a_generator_of_one_s_own_is_told(job: Job, network: str, data: str, opt
     ]
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("start", range(10))
 @pytest.mark.parametrize("data", ["pooled", "futures", "looked_at_first", "preloaded", "pool_stream"])
 def test_worker_processes_end(job: Job, data: str, start: int) -> None:

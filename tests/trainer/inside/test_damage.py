@@ -62,6 +62,7 @@ def replace_by_the_model(path: Path) -> None:
 DAMAGES: list[Callable[[Path], None]] = [cut, flip, empty, zero, replace_by_the_model]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
 def test_a_damaged_checkpoint_costs_what_came_after_the_one_before(
     copied: Job, damage: Callable[[Path], None]

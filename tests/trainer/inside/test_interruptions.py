@@ -15,7 +15,7 @@ OPTIONS = ("--epochs", "4", "--log-interval", "5", "--network", "lenet")
 TERMINATED, RETRY = ExitStatus.TERMINATED, ExitStatus.PEER_LOST
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("rank", [0, 1])
 @pytest.mark.parametrize("trial", range(10))
 def test_kill_9_changes_nothing(job: Job, undisturbed: bytes, rank: int, trial: int) -> None:

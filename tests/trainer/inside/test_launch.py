@@ -300,6 +300,7 @@ def test_another_error_of_torchrun_is_not_taken_for_a_lost_pod(monkeypatch: pyte
         launch.run_torchrun([], elastic("1:2", free_port()))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("nodes", ["1", "1:1"])
 def test_a_standalone_pod_meets_itself(job: Job, pods: Pods, nodes: str) -> None:
     """As the operator describes `standalone`: an empty variable, beside an endpoint whose name resolves nowhere."""
@@ -429,6 +430,7 @@ def test_torchrun_is_for_elastic_jobs_and_several_processes(environ: dict[str, s
     assert launch.needs_torchrun(environ) is needed
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("place", ["ranks", "elastic", "processes"])
 def test_sigterm_ends_a_rendezvous_at_once(job: Job, pods: Pods, place: str) -> None:
     """Nobody else comes. As PID 1 it is tried with the image itself."""

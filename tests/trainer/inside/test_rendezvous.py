@@ -41,7 +41,7 @@ __main__.run()
 STEPS = {0: 11, 1: 8}
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("rank", "step"), [(rank, step + 1) for rank in STEPS for step in range(STEPS[rank])]
 )

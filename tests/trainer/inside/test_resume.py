@@ -51,7 +51,7 @@ def prove(job: Job, *options: str, world: int = 1, threads: str = "1") -> None:
     assert job.model() == job.model("whole")
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("world", [1, 2, 3])
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_every_recipe(job: Job, recipe: str, world: int) -> None:
@@ -70,14 +70,14 @@ def test_several_threads(job: Job, network: str) -> None:
     prove(job, *TINY, "--network", network, threads="2")
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("world", [1, 2, 3])
 @pytest.mark.parametrize("data", ["colours", "files", "streams"])
 def test_ones_own_network_with_buffers_on_ones_own_data(job: Job, data: str, world: int) -> None:
     prove(job, *TINY, "--data", f"tests.inside.own:{data}", *NORMED, world=world)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("world", [1, 2])
 @pytest.mark.parametrize("network", ["fast", "convnet"])
 @pytest.mark.parametrize("by", ["torch", "numpy", "python"])

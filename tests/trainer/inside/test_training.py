@@ -80,6 +80,7 @@ def test_the_model_is_a_plain_state_dict(job: Job) -> None:
     }
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("network", "world"), [("lenet", 3), ("convnet", 2)])
 def test_the_same_seed_gives_the_same_file(job: Job, world: int, network: str) -> None:
     options = ("--network", network)

@@ -292,6 +292,7 @@ def bad(how: str, certificates: dict[str, Path], token: Path) -> Iterator[Contro
         yield made
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("how", BAD)
 def test_a_bad_controller_is_told_of_once(
     how: str, certificates: dict[str, Path], token: Path, monkeypatch: pytest.MonkeyPatch

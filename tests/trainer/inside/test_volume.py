@@ -219,7 +219,7 @@ def small(tmp_path: Path) -> Iterator[Job]:
         shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("name", "time"),
     [
@@ -278,6 +278,7 @@ def fill(place: Path, free: int) -> Path:
     return filler
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("optimizer", "dies"),
     [  # torch's optimizers have no state before their first step, so that their first start asks for less
@@ -321,6 +322,7 @@ __main__.run()
 """
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "name", ["space", "config.json", "checkpoint.pt", "mnist_cnn.best.pt", "report.html"]
 )

@@ -62,6 +62,7 @@ def kubectl(monkeypatch: pytest.MonkeyPatch) -> Kubectl:
     monkeypatch.setattr(reader_pod, "output", made.output)
     monkeypatch.setattr("infra.run.reader_pod.subprocess.run", made.run)
     monkeypatch.setattr("infra.objects.retry.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("infra.objects.retry.PAUSE_S", 2.0)
     sleep = "infra.objects.retry.time.sleep"
     monkeypatch.setattr(sleep, lambda seconds: now.__setitem__(0, now[0] + seconds))
     return made

@@ -44,6 +44,7 @@ class Server:
 def _clock(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(webhook, "PAUSE_S", 0.5)
     monkeypatch.setattr(time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
 
 

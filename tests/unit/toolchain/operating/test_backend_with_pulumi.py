@@ -162,6 +162,7 @@ def test_of_many_runs_at_once_each_waits_for_its_turn(two: tuple[Machine, Machin
     assert len(updates(first)) == len(updates(second)) == 6
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", ["just made", "just removed"])
 def test_a_lock_that_another_writes_or_removes_meanwhile_is_waited_for(
     two: tuple[Machine, Machine], kind: str
@@ -196,6 +197,7 @@ stack_locks.is_refusal = is_refusal
 """
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("number", range(3))
 def test_a_run_waits_for_a_living_one_and_says_whose_it_is(two: tuple[Machine, Machine], number: int) -> None:
     """The first is stopped in the middle of its work, so that it holds the lock for long."""
