@@ -17,7 +17,7 @@ import pytest
 from infra import agreed
 from infra.job.helper_pods import spec_fields
 from infra.objects.api import ApiAddress
-from infra.objects.retry import UnreachableError
+from infra.objects.retry import PAUSE_S, UnreachableError
 from infra.process import CommandError
 from infra.run import copy, reader_pod
 from infra.run.copy import CopyError, fetch
@@ -62,7 +62,7 @@ def kubectl(monkeypatch: pytest.MonkeyPatch) -> Kubectl:
     monkeypatch.setattr(reader_pod, "output", made.output)
     monkeypatch.setattr("infra.run.reader_pod.subprocess.run", made.run)
     monkeypatch.setattr("infra.objects.retry.time.monotonic", lambda: now[0])
-    monkeypatch.setattr("infra.objects.retry.PAUSE_S", 2.0)
+    monkeypatch.setattr("infra.objects.retry.PAUSE_S", PAUSE_S)
     sleep = "infra.objects.retry.time.sleep"
     monkeypatch.setattr(sleep, lambda seconds: now.__setitem__(0, now[0] + seconds))
     return made

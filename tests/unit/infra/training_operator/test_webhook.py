@@ -13,7 +13,7 @@ from infra.guard import policy_rules
 from infra.guard.conditions import Allowed
 from infra.objects.api import ApiAddress
 from infra.training_operator import webhook
-from infra.training_operator.webhook import WebhookError
+from infra.training_operator.webhook import PAUSE_S, WebhookError
 from tests.unit.infra.objects.played_api import Request, play
 
 PASSING = [
@@ -44,7 +44,7 @@ class Server:
 def _clock(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(webhook, "PAUSE_S", 0.5)
+    monkeypatch.setattr(webhook, "PAUSE_S", PAUSE_S)
     monkeypatch.setattr(time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
 
 
