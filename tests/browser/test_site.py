@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
@@ -42,10 +41,10 @@ def test_a_search_finds_a_page(engine: Engine, built: Path) -> None:
         f"{containers.GIVEN}/find.py",
         f"{containers.GIVEN}/site/index.html",
         "released volume",
+        "is Released",
     ]
     done = containers.run(engine, chromium.SUITE, command, files)
     assert done.returncode == 0, done.stderr[-5000:]
-    assert any("is Released" in title for title in json.loads(done.stdout)), done.stdout
 
 
 def test_each_document_is_a_page(built: Path) -> None:

@@ -1,11 +1,12 @@
-"""In the image of tests/browser/Dockerfile: searches a site for words, and prints the titles that it finds, as JSON.
+"""In the image of tests/browser/Dockerfile: searches a site for words, until a title that it finds has a text.
 
-python3 find.py PAGE WORDS
+python3 find.py PAGE WORDS TEXT
+
+The results change with each key that is typed, so all of them are read in one script.
 """
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 
@@ -14,21 +15,22 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
 WAIT_S = 60.0
+TITLES = "return [...document.querySelectorAll('.md-search-result__article h1')].map(each => each.innerText)"
 
 
-def main(page: Path, words: str) -> None:
+def main(page: Path, words: str, text: str) -> None:
     browser = open_browser()
     try:
         browser.set_window_size(1280, 900)
         browser.get(address(page))
         browser.find_element(By.CSS_SELECTOR, "input.md-search__input").send_keys(words)
-        titles = WebDriverWait(browser, WAIT_S).until(
-            lambda seen: seen.find_elements(By.CSS_SELECTOR, ".md-search-result__article h1")
+        WebDriverWait(browser, WAIT_S).until(
+            lambda seen: any(text in title for title in seen.execute_script(TITLES)),
+            f"no title that was found has the text {text!r}",
         )
-        print(json.dumps([each.text for each in titles]))
     finally:
         browser.quit()
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    main(Path(sys.argv[1]), *sys.argv[2:])
