@@ -36,7 +36,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--record-tutorial", action="store_true", help=pictures)
     rounds = "benchmarks with all rounds and sizes of docs/benchmarks.md, into whose folder data and plots go"
     parser.addoption("--thorough", action="store_true", help=rounds)
-    before = "measure the loop of this commit, too, in turns: make bench ARGS='-k loop --before COMMIT'"
+    before = "also measure this commit, in turns: make bench ARGS='-k loop --before COMMIT'"
     parser.addoption("--before", default="", help=before)
     of = "which cases of the tests that are marked `sampled`: `make test` runs the sample, the other suites all"
     parser.addoption("--cases", choices=cases.CHOICES, default="all", help=of)

@@ -24,6 +24,7 @@ from toolchain.paths import LOCAL
 
 ROOT = Path(__file__).parents[2]
 MNIST = (ROOT / os.environ.get("TRAINSTACK_MNIST", "../shared/data/mnist")).resolve()
+NOW = "working tree"
 Recorder = Callable[[str, list[dict[str, Any]]], None]
 """Takes a name and the rows of that benchmark's data."""
 
@@ -84,6 +85,13 @@ def bench() -> Bench:
 def thorough(request: pytest.FixtureRequest) -> bool:
     """Whether to measure as often as the page's figures were; else once, so that all of it takes an hour."""
     return bool(request.config.getoption("--thorough"))
+
+
+@pytest.fixture(scope="session")
+def commits(request: pytest.FixtureRequest) -> dict[str, str]:
+    """What is measured in turns -> its commit: the working tree, which has none, and what `--before` names."""
+    before: str = request.config.getoption("--before")
+    return {NOW: "", **({before: before} if before else {})}
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -19,7 +19,7 @@ import yaml
 
 from infra.config.load import from_file
 from infra.image import engine_image
-from tests.bench.conftest import show, table
+from tests.bench.conftest import Recorder, show, table
 from tests.e2e import clones, rendering
 from tests.e2e.project import Project
 from tests.e2e.rendering import Manifest, Title
@@ -106,20 +106,24 @@ class Loop:
 
 
 @pytest.fixture
-def loops(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Loop]]:
-    """The working tree's, and that of the commit that the option `--before` names; both on the user's own PATH."""
+def loops(commits: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Loop]]:
+    """One of each commit, on the user's own PATH."""
     monkeypatch.setenv("PATH", user_path())
-    commits = ["", *filter(None, [request.config.getoption("--before")])]
     with ExitStack() as standing:
         clone = [
             standing.enter_context(clones.temporary("loop", has_layers=False, commit=commit))
-            for commit in commits
+            for commit in commits.values()
         ]
         yield [Loop(project) for project in clone]
 
 
 def test_the_loop_and_a_script(
-    loops: list[Loop], thorough: bool, tmp_path: Path, request: pytest.FixtureRequest
+    loops: list[Loop],
+    commits: dict[str, str],
+    thorough: bool,
+    record: Recorder,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
 ) -> None:
     for each in loops:
         each.project.up()
@@ -137,6 +141,14 @@ def test_the_loop_and_a_script(
         for runs in tmp_path.glob("*-models"):
             shutil.rmtree(runs)
             made(runs)
+    record(
+        "loop",
+        [
+            {"side": side, "step": step, "seconds": [round(each, 2) for each in times]}
+            for side, one in zip(commits, loops, strict=True)
+            for step, times in one.times.items()
+        ],
+    )
     rows = []
     for step in loop.times:
         trained = loop.trained.get(step)

@@ -192,6 +192,7 @@ def standing(
     more: Sequence[str] = (),
     user: User = ROOT,
     change: Callable[[Project], None] = lambda _clone: None,
+    commit: str = "",
 ) -> Iterator[ProjectInside]:
     """A machine of Debian's release `suite` with README's prerequisites, and a clone in its folder `place`.
 
@@ -201,6 +202,7 @@ def standing(
         more: packages of Debian's that it has beside PREREQUISITES.
         user: who works there; one other than root is made, and the clone is theirs.
         change: called with the clone before it is theirs.
+        commit: as for `clones.clone`.
     """
     with clones.owned(suite) as folder:
         root = folder / "root"
@@ -212,7 +214,7 @@ def standing(
             if user != ROOT:
                 new = ("--create-home", "--home-dir", user.home, "--shell", "/bin/bash", user.name)
                 _run(*machine.words("/usr/sbin/useradd", *new))
-            made = clones.clone(root / place.lstrip("/"), cluster=folder.name)
+            made = clones.clone(root / place.lstrip("/"), cluster=folder.name, commit=commit)
             change(made)
             if user != ROOT:
                 _run(*machine.words("chown", "--recursive", f"{user.name}:{user.name}", user.home))
