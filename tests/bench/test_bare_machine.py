@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.bench, pytest.mark.thorough]
 
 ROUNDS = 2
 SETTLED_S = 60
-"""ext4 without a journal gives the inode of a deleted file to no other before: RECENTCY_MIN in the kernel's ialloc.c."""
+"""ext4 without a journal takes a deleted file's inode no sooner: RECENTCY_MIN in the kernel's ialloc.c."""
 
 
 def test_a_first_start(commits: dict[str, str], record: Recorder, request: pytest.FixtureRequest) -> None:
