@@ -98,7 +98,7 @@ def test_without_them_the_error_says_how_to_log_in(
     if password:
         configured(tmp_path, registry, password)
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
-    with pytest.raises(CredentialsError, match=f"docker login {registry}"):
+    with pytest.raises(CredentialsError, match=f"fix: docker login {registry}"):
         pushed(registry, "trainer")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import xml.etree.ElementTree as ElementTree
 
@@ -13,9 +14,14 @@ from tests.pictures.registered import Resource, resources
 SVG = "{http://www.w3.org/2000/svg}"
 
 
+@functools.cache
+def registered() -> list[Resource]:
+    return resources(architecture.STACK)
+
+
 @pytest.fixture
 def found() -> list[Resource]:
-    return resources(architecture.STACK)
+    return registered()
 
 
 def test_the_picture_is_fresh(found: list[Resource]) -> None:

@@ -65,6 +65,8 @@ class Repository:
 
     def __init__(self, root: Path) -> None:
         self.root, self.bin = root / "clone", root / "bin"
+
+    def make(self) -> None:
         self.bin.mkdir()
         shutil.copytree(ROOT / "ci", self.root / "ci")
         shutil.copy2(ROOT / "Makefile", self.root)
@@ -106,8 +108,16 @@ class Repository:
         return file.read_text().splitlines() if file.exists() else []
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("made")
+    Repository(folder).make()
+    return folder
+
+
 @pytest.fixture
-def repository(tmp_path: Path) -> Repository:
+def repository(made: Path, tmp_path: Path) -> Repository:
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
     return Repository(tmp_path)
 
 

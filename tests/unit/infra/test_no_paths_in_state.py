@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
-import pulumi
 import pytest
 import yaml
 
@@ -19,35 +16,6 @@ from tests.unit.infra.review import test_rendering
 from toolchain.operating import state
 
 recorder = test_rendering.recorder
-
-
-@pytest.mark.parametrize("path", test_rendering.STACKS, ids=lambda path: path.stem)
-def test_no_input_names_the_clone(path: Path, recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
-    test_rendering.registered(recorder, path, monkeypatch)
-    named = {
-        f"{args.typ} {args.name}.{key}": value
-        for args in recorder.registered
-        for key, value in args.inputs.items()
-        if str(paths.ROOT) in json.dumps(value, default=str)
-    }
-    assert not named
-
-
-@pytest.mark.parametrize("path", test_rendering.STACKS, ids=lambda path: path.stem)
-def test_no_output_names_the_clone(path: Path, recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
-    exported: dict[str, Any] = {}
-    monkeypatch.setattr(pulumi, "export", exported.__setitem__)
-    test_rendering.registered(recorder, path, monkeypatch)
-
-    @pulumi.runtime.test
-    def outputs() -> pulumi.Output[Any]:
-        return pulumi.Output.from_input(exported).apply(exported.update)
-
-    outputs()
-    stack = from_file(path)
-    (job,) = stack.jobs
-    assert exported["modelPath"] == (f"models/{stack.name}/{job.model}" if job.model else None)
-    assert str(paths.ROOT) not in json.dumps(exported)
 
 
 def reached(recorder: Recorder, path: Path, monkeypatch: pytest.MonkeyPatch) -> state.Access | None:

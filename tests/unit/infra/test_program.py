@@ -109,23 +109,6 @@ def test_no_selector_names_the_mark(dev: Recorder) -> None:
     assert not [each for each in selectors if OWNER in json.dumps(each) or STACK in json.dumps(each)]
 
 
-@pytest.mark.parametrize(
-    ("sections", "named"),
-    [
-        ({"job": {**JOB, "replicas": {"worker": 0}}}, "trainstack:job.replicas.worker"),
-        ({"job": JOB, "clutser": {}}, "trainstack:clutser"),
-        ({}, "trainstack:job"),
-    ],
-)
-def test_a_wrong_stack_file_registers_nothing(
-    recorder: Recorder, sections: dict[str, Any], named: str
-) -> None:
-    configured(**sections)
-    with pytest.raises(pulumi.RunError, match=named.replace("[", r"\[")):
-        run_program()
-    assert recorder.registered == []
-
-
 def test_another_cluster_is_refused_before_anything_is_registered(
     recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,14 +10,13 @@ from typing import Any
 
 import pytest
 
-from infra import docker, paths
+from infra import paths
 from infra.cluster_kinds import KINDS, ClusterKind
 from infra.clusters import selection
 from infra.clusters.kind import kind_cli
 from infra.clusters.kind.config import KindConfig
 from infra.clusters.kind.providers import ClusterProvider, replaced_for
 from infra.config.cluster import ClusterConfig
-from infra.docker import EngineError
 from tests.unit.infra.clusters.kind.standin import Engine, node
 
 PROPS = {"name": "c", "config": KindConfig(name="c", stack="dev").encode(), "instance": "one"}
@@ -121,17 +120,6 @@ def test_a_node_that_somebody_adds_changes_no_judgement(engine: Engine, judge: C
     engine.nodes.append(node("c-worker", Path("/elsewhere.json"), role="worker"))
     assert judge() == before
     assert before not in (None, True, ["config"], ["cluster c is gone"])
-
-
-def test_an_engine_that_does_not_answer_proves_nothing(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def silent(label: str) -> list[Any]:
-        raise EngineError("Cannot connect to the Docker daemon")
-
-    monkeypatch.setattr(docker, "labelled", silent)
-    with pytest.raises(EngineError, match="Cannot connect"):
-        lost(ClusterKind.KIND)
 
 
 @pytest.mark.parametrize(

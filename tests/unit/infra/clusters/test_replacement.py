@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +89,7 @@ def test_a_cluster_that_does_not_tell_what_it_holds_is_not_replaced_unasked(
         raise UnknownError("connection refused")
 
     monkeypatch.setattr(foreign_objects, "titles", silent)
+    monkeypatch.setenv(agreed.REPLACE_CLUSTER, "no")
     with pytest.raises(replacement.ReplacementRefusedError, match=r"(?s)connection refused.*REPLACE_CLUSTER"):
         ClusterProvider().diff("c", made, props(workers=1))
     monkeypatch.setenv(agreed.REPLACE_CLUSTER, "yes")
@@ -166,28 +164,3 @@ PROVISIONED = {"pv.kubernetes.io/provisioned-by": "rancher.io/local-path"}
 )
 def test_whose_an_object_is(resource: str, metadata: dict[str, Any], foreign: bool) -> None:
     assert foreign_objects.is_foreign(resource, {"metadata": metadata}, STACK) is foreign
-
-
-@pytest.mark.parametrize(
-    ("words", "environment", "answer"),
-    [
-        ([], {}, False),
-        (["REPLACE_CLUSTER=yes"], {}, True),
-        (["REPLACE_CLUSTER=no"], {}, False),
-        ([], {agreed.REPLACE_CLUSTER: "yes"}, True),
-    ],
-)
-def test_make_hands_the_permission_on(words: list[str], environment: dict[str, str], answer: bool) -> None:
-    code = (
-        "import os, sys; from infra.clusters import replacement; from toolchain.__main__ import parser; "
-        "from toolchain.operating import update; asked = parser().parse_args(sys.argv[3:]); "
-        "update.pass_up_flags(asked.adopt, asked.replace_cluster); print(replacement.is_allowed(os.environ))"
-    )
-    done = subprocess.run(
-        ["make", "-s", "up", f'PYTHON={sys.executable} -c "{code}" ', *words],
-        cwd=paths.ROOT,
-        env={"PATH": os.environ["PATH"], **environment},
-        capture_output=True,
-        text=True,
-    )
-    assert done.stdout == f"{answer}\n", done.stderr

@@ -197,14 +197,3 @@ def test_docker_logs_in_to_our_registry_and_keeps_the_users_settings(
     assert not folder.exists()
     if kept is not None:
         assert (tmp_path / "user" / "config.json").read_text() == kept
-
-
-def test_a_refused_push_says_how_to_log_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*command: str) -> str:
-        if command[1] == "push":
-            raise CommandError("no basic auth credentials")
-        return ""
-
-    monkeypatch.setattr(push, "output", refuse)
-    with pytest.raises(push.CredentialsError, match=r"fix: docker login ghcr\.io"):
-        push.to_repository("trainer:1", "ghcr.io/you/trainer", "1")

@@ -78,4 +78,5 @@ def test_engines_get_it_without_the_field(api: OperatorApi) -> None:
     job = made(api, queue="team-a")[-1]
     left = reconciled(job)
     assert suspend(left) == {}
+    assert left["metadata"]["labels"][QUEUE_LABEL] == "team-a"
     assert left["spec"] == reconciled(made(api)[-1])["spec"], "and nothing else differs"

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from infra import paths
-from infra.config import shell_variables
 from infra.config.image import ImageConfig
 from infra.config.job import JobConfig
 from infra.config.storage import KeepRuns
@@ -148,8 +147,8 @@ def root(tmp_path: Path) -> Path:
 DIGEST = "sha256:" + "1" * 64
 
 
-def image(root: Path, environment: dict[str, str] | None = None, **section: Any) -> str:
-    return inputs.identity(ImageConfig.model_validate(section), root, environment or {})
+def image(root: Path, **section: Any) -> str:
+    return inputs.identity(ImageConfig.model_validate(section), root, {})
 
 
 def test_an_image_is_the_same_wherever_it_is_pushed(root: Path) -> None:
@@ -158,17 +157,7 @@ def test_an_image_is_the_same_wherever_it_is_pushed(root: Path) -> None:
     assert image(root, reference=f"localhost:5000/mine:tag@{DIGEST}") == DIGEST
 
 
-def test_a_base_that_stands_in_for_debians_makes_no_difference(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Set-up has made it, as its record says: tests/unit/infra/config/test_shell_variables.py."""
-    monkeypatch.setattr(shell_variables, "RECORD", root / "env.json")
-    shell_variables.RECORD.write_text('{"TRAINSTACK_CPU_BASE": "trainstack/base:trixie-0123"}')
-    assert image(root, {"TRAINSTACK_CPU_BASE": "trainstack/base:trixie-0123"}) == image(root)
-
-
 CHANGES: dict[str, Callable[[Path], str]] = {
-    "a base of the user's": lambda root: image(root, {"TRAINSTACK_CPU_BASE": "mine@sha256:2"}),
     "another base": lambda root: image(
         written(root, "Dockerfile_training", "ARG CPU_BASE=debian@sha256:2\n")
     ),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import os
+import functools
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -16,20 +17,24 @@ from infra.review import folder
 STACKS = sorted((paths.ROOT / "stacks").glob("Pulumi.*.yaml"))
 
 
+@functools.cache
+def wanted(path: Path) -> Mapping[str, str]:
+    """Path below stacks/ -> contents."""
+    return folder.files(from_file(path))
+
+
 @pytest.mark.parametrize("path", STACKS, ids=lambda path: path.stem)
-def test_is_up_to_date(path: os.PathLike[str]) -> None:
-    known = from_file(paths.ROOT / path)
-    difference = folder.stale(folder.STACKS, known.name, folder.files(known))
-    assert difference == "", f"run `make review STACK={known.name}` and commit what it changes:\n{difference}"
+def test_is_up_to_date(path: Path) -> None:
+    name = path.stem.removeprefix("Pulumi.")
+    difference = folder.stale(folder.STACKS, name, wanted(path))
+    assert difference == "", f"run `make review STACK={name}` and commit what it changes:\n{difference}"
 
 
 def test_nothing_else_lies_below_stacks() -> None:
     """Whoever applies a folder would apply it, too."""
-    wanted = {str(path.relative_to(folder.STACKS)) for path in STACKS}
-    for path in STACKS:
-        wanted |= folder.files(from_file(path)).keys()
+    known = {name for path in STACKS for name in [str(path.relative_to(folder.STACKS)), *wanted(path)]}
     listed = subprocess.check_output(["git", "ls-files", "stacks"], cwd=paths.ROOT, text=True).split()
-    assert {name.removeprefix("stacks/") for name in listed} == wanted
+    assert {name.removeprefix("stacks/") for name in listed} == known
 
 
 ASKING_NOBODY = """

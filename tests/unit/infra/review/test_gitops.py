@@ -13,12 +13,10 @@ import yaml
 
 from infra import paths
 from infra.config import Stack, from_raw
-from infra.config.job import QUEUE_LABEL
 from infra.config.load import read, stack_name
 from infra.config.names import BATCH_NAME_LENGTH
 from infra.config.operator import OperatorApi
 from infra.job.manifest import run_of
-from infra.job.queue import SUSPEND
 from infra.objects.job_kinds import NAMES, OF_API, PYTORCHJOB, RUNTIME, TRAINJOB
 from infra.objects.manifest import Manifest
 from infra.review import folder, gitops
@@ -324,32 +322,6 @@ def test_another_preparation_is_another_job() -> None:
 def test_a_preparation_of_any_claim_has_a_name_that_pods_can_be_labelled_with() -> None:
     known = stack(**OTHERS, storage={"claim": "c" * 55}, job=JOB)
     assert len(named(known, "Job")) == BATCH_NAME_LENGTH
-
-
-@pytest.mark.parametrize("api", OperatorApi)
-def test_engines_leave_it_to_kueue_when_a_job_runs(api: OperatorApi) -> None:
-    """They would set a field of theirs again each time that Kueue has changed it."""
-    queued = on_others(api, queue="team-a")
-    reviewed, found = (job_in(groups) for groups in (folder.groups(queued), applied(queued)))
-    assert {each["metadata"]["labels"][QUEUE_LABEL] for each in (reviewed, found)} == {"team-a"}
-    policy, last = holding(reviewed)
-    assert policy[last] is True
-    assert holding(found)[0].keys() == policy.keys() - {last}
-    by_user = job_in(applied(on_others(api, runPolicy={"suspend": True})))
-    assert holding(by_user)[0][last] is True, "the user's own stays"
-
-
-def holding(job: Manifest) -> tuple[dict[str, Any], str]:
-    """Where a job has the field by which Kueue holds it, and the field's name."""
-    *outer, last = SUSPEND[job["kind"]].split(".")
-    for name in outer:
-        job = job[name]
-    return job, last
-
-
-def job_in(groups: dict[str, list[Manifest]]) -> Manifest:
-    (found,) = [each for each in groups[gitops.JOBS] if each["kind"] in NAMES]
-    return found
 
 
 @pytest.mark.parametrize(

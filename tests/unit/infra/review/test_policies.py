@@ -9,10 +9,9 @@ from infra.guard import policy_rules
 from infra.guard.conditions import Allowed
 from infra.guard.policy_rules import RULES
 from infra.job.manifest import manifest
-from infra.training_operator.patches import patched
 from storage.manifests import manifests as volume_manifests
 from tests.unit.infra.guard.bad_manifests import BAD, good
-from tests.unit.infra.samples import OVERLAY, job_context, stack
+from tests.unit.infra.samples import job_context, stack
 
 ALLOWED = Allowed(("/var/lib/trainstack",), frozenset({"busybox:1.37"}))
 
@@ -26,13 +25,6 @@ def test_our_own_manifests_pass() -> None:
         *good(known).values(),
     ]
     assert policy_rules.violations(objects, ALLOWED) == []
-
-
-def test_the_patched_operator_passes() -> None:
-    reference = "ghcr.io/kubeflow/training-v1/training-operator@sha256:" + "0" * 64
-    assert (
-        policy_rules.violations(patched(OVERLAY, "dev", reference, "busybox:1.37", "kubeflow"), ALLOWED) == []
-    )
 
 
 @pytest.mark.parametrize("case", BAD)

@@ -103,18 +103,6 @@ def test_the_condition_that_holds(conditions: str, now: str) -> None:
 UNSCHEDULABLE = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no cpu"}
 
 
-def test_a_pod_that_cannot_be_scheduled_says_why() -> None:
-    (trouble,) = job_status.troubles([pod(conditions=[UNSCHEDULABLE])])
-    assert str(trouble) == "pod j-master-0: Unschedulable: no cpu"
-    assert not trouble.hopeless, "a node may come"
-
-
-@pytest.mark.parametrize(("reason", "hopeless"), [("InvalidImageName", True), ("ImagePullBackOff", False)])
-def test_what_keeps_a_container_from_starting(reason: str, hopeless: bool) -> None:
-    (trouble,) = job_status.troubles([waiting_pod(reason)])
-    assert trouble.hopeless is hopeless
-
-
 def test_the_first_to_fail_is_to_blame() -> None:
     pods = [ended("j-master-0", 1, "00:09"), ended("j-worker-0", 3, "00:01", "lastState")]
     blamed = [("j-worker-0", "pytorch", True), ("j-master-0", "pytorch", False)]
@@ -289,12 +277,6 @@ def test_make_up_is_told_which_job_had_failed_before(
     ]
 
 
-def test_a_hopeless_image_ends_the_wait_at_once() -> None:
-    api = FakeApi([job("Created")], [waiting_pod("InvalidImageName")])
-    with pytest.raises(RunFailedError, match="cannot run: pod j-master-0: InvalidImageName: why"):
-        end(api)
-
-
 @pytest.fixture
 def ticks(monkeypatch: pytest.MonkeyPatch) -> Ticks:
     """Lets so many seconds pass between two looks at the clock, which it returns."""
@@ -305,12 +287,6 @@ def ticks(monkeypatch: pytest.MonkeyPatch) -> Ticks:
         return clock
 
     return of
-
-
-def test_a_pull_that_fails_for_long_ends_the_wait(ticks: Ticks) -> None:
-    ticks(10)
-    with pytest.raises(RunFailedError, match="ImagePullBackOff"):
-        end(FakeApi([job("Created")] * 5, [waiting_pod("ImagePullBackOff")]))
 
 
 KUBELET = 'MountVolume.SetUp failed for volume "models" : mount failed: exit status 32\nMounting command: x\n'

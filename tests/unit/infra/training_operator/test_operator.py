@@ -145,6 +145,7 @@ def test_it_waits_for_the_port_of_our_jobs_and_for_the_name_of_others(
 @pytest.mark.parametrize("run", ["mnist-01", ""])
 def test_it_gives_up_and_says_why(init_container: dict[str, Any], tmp_path: Path, run: str) -> None:
     play(tmp_path, "sleep", "exit 0")
+    play(tmp_path, "seq", "echo 1 2 3")  # of 600 tries
     play(tmp_path, "nc", f'echo "{UNKNOWN}"; exit 1')
     done = execute(init_container, tmp_path, run)
     assert done.returncode == 1

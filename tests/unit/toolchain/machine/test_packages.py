@@ -15,6 +15,8 @@ from toolchain.machine import locks, packages
 from toolchain.steps import SetupError
 
 Fake = Callable[[str, str], Path]
+FILES = ("POLICY", "RECORD", "THERE", "MARKED", "REMOVING", "BEFORE", "LOG", "DPKG_LOCK", "UNITS")
+"""What `packages` reads and writes: the constants' names."""
 SOMEBODY_ELSES = "#!/bin/sh\n# of the image\nexit 101\n"
 
 
@@ -22,18 +24,8 @@ SOMEBODY_ELSES = "#!/bin/sh\n# of the image\nexit 101\n"
 def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for module in (packages, locks):
         monkeypatch.setattr(module, "MACHINE", tmp_path)
-    for name, place in (
-        ("POLICY", "policy-rc.d"),
-        ("RECORD", "packages"),
-        ("THERE", "packages.there"),
-        ("MARKED", "packages.marked"),
-        ("REMOVING", "packages.removing"),
-        ("BEFORE", "packages.before"),
-        ("LOG", "log"),
-        ("DPKG_LOCK", "dpkg-lock"),
-        ("UNITS", "units"),
-    ):
-        monkeypatch.setattr(packages, name, tmp_path / place)
+    for name in FILES:
+        monkeypatch.setattr(packages, name, tmp_path / name.lower())
     return tmp_path
 
 
@@ -108,9 +100,8 @@ from toolchain.machine import locks, packages
 folder = pathlib.Path(sys.argv[1])
 for module in (packages, locks):
     module.MACHINE = folder
-packages.POLICY, packages.RECORD = folder / "policy-rc.d", folder / "packages"
-packages.MARKED, packages.THERE = folder / "packages.marked", folder / "packages.there"
-packages.BEFORE, packages.LOG, packages.UNITS = folder / "packages.before", folder / "log", folder / "units"
+for name in sys.argv[2:]:
+    setattr(packages, name, folder / name.lower())
 packages.install(["docker.io"])
 """
 
@@ -122,7 +113,7 @@ def killed(apt: Path, fake: Fake, tmp_path: Path) -> None:
         "apt-get",
         f'test "$1" = install && {{ echo "ii docker.io" >> {tmp_path}/known; kill -9 $PPID; }}; exit 0',
     )
-    done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], capture_output=True)
+    done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path), *FILES], capture_output=True)
     assert done.returncode == -9, done.stderr
 
 

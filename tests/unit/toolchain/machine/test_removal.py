@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.toolchain.machine.test_packages import FILES
 from toolchain.machine import locks, packages
 from toolchain.steps import SetupError
 
@@ -95,7 +96,7 @@ def debian(fake: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Debia
     """A machine on which we have installed docker.io with iptables and runc."""
     for module in (packages, locks):
         monkeypatch.setattr(module, "MACHINE", tmp_path)
-    for name in ("POLICY", "RECORD", "THERE", "MARKED", "REMOVING", "BEFORE", "LOG", "DPKG_LOCK", "UNITS"):
+    for name in FILES:
         monkeypatch.setattr(packages, name, tmp_path / name.lower())
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     made = Debian(tmp_path)

@@ -15,34 +15,22 @@ case "$*" in
 "volume ls --quiet --filter label=trainstack.project=$ROOT") echo trainstack-registry-0123 ;;
 esac
 """
-LEFTOVERS = """
-from toolchain.machine import engine
-from toolchain.operating import leftovers
-leftovers.remove_registries(engine.find())
-"""
-
-
-def test_the_registry_goes_with_its_volume(machine: Machine) -> None:
-    machine.program("docker", DOCKER)
-    done = machine.python(LEFTOVERS, ROOT=str(machine.root))
-    assert done.returncode == 0, done.stderr
-    calls = machine.called("docker")
-    assert [call for call in calls if call.startswith("rm ")] == ["rm --force --volumes registry-1"]
-    assert [call for call in calls if call.startswith("volume rm")] == ["volume rm trainstack-registry-0123"]
 
 
 def test_where_nothing_of_ours_is_left_nothing_is_removed(machine: Machine) -> None:
     machine.program("docker", 'case "$*" in "version "*) echo 27.0 ;; esac')
-    done = machine.python(LEFTOVERS)
+    done = machine.toolchain("clean")
     assert done.returncode == 0, done.stderr
     assert not [call for call in machine.called("docker") if " rm " in f" {call} "]
 
 
-def test_make_clean_takes_them_away(machine: Machine) -> None:
+def test_the_registry_goes_with_its_volume(machine: Machine) -> None:
     machine.program("docker", DOCKER)
     done = machine.toolchain("clean", ROOT=str(machine.root))
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "volume rm trainstack-registry-0123" in machine.called("docker")
+    calls = machine.called("docker")
+    assert [call for call in calls if call.startswith("rm ")] == ["rm --force --volumes registry-1"]
+    assert [call for call in calls if call.startswith("volume rm")] == ["volume rm trainstack-registry-0123"]
 
 
 # A docker whose kind clusters are one of this clone, running or stopped, and another clone's.

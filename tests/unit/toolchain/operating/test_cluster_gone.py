@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,7 +21,6 @@ from toolchain.operating import (
     user_backend,
 )
 
-Fake = Callable[[str, str], Path]
 STACK = "urn:pulumi:dev::trainstack"
 
 

@@ -248,19 +248,7 @@ def test_what_a_shell_for_a_stack_lacks_is_named(
     assert {*environment.missing(variables, stack)} == {agreed.NODE_IMAGE, *OF_STACKS[stack][1]}
 
 
-def test_a_set_up_whose_tools_are_gone_counts_as_missing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, path in (("LINKS", "bin"), ("FILE", "env.json"), ("VENV", "venv"), ("LOCAL", "")):
-        monkeypatch.setattr(environment, name, tmp_path / path)
-    (tmp_path / "venv" / "bin").mkdir(parents=True)
-    tool = tmp_path / "kind"
-    tool.touch()
-    monkeypatch.setenv("PATH", "/nowhere")
-    environment.link([(name, tool) for name in ("kind", "pulumi", "kubectl", "uv")])
-    environment.save({"TRAINSTACK_NODE_IMAGE": "node"})
-    found = environment.load()
-    assert found
-    assert found["TRAINSTACK_NODE_IMAGE"] == "node"
-    tool.unlink()
+def test_a_set_up_whose_tools_are_gone_counts_as_missing(shells: Shells) -> None:
+    assert environment.load() is not None
+    (shells.folder / "built" / "kind" / "kind").unlink()
     assert environment.load() is None

@@ -122,33 +122,21 @@ def test_an_id_that_nobody_could_ask_for_is_unknown(
     assert ("your own backend" if theirs else "is damaged") in owner.said
 
 
-@pytest.mark.parametrize(
-    "objects",
-    [
-        changed("Deployment", status={}),
-        changed("PersistentVolume", status={"phase": "Released"}),
-        changed("PersistentVolumeClaim", status={"phase": "Pending"}),
-        changed("PersistentVolumeClaim", metadata={"name": "models", "deletionTimestamp": "now"}),
-        changed("PyTorchJob", status=condition("Created", "Failed")),
-        changed("PyTorchJob", status={}),
-        [each for each in healthy() if each["kind"] != "PyTorchJob"],
-        [*healthy(), live("PersistentVolume", "other", "f" * 16, status={"phase": "Bound"})],
-        [{**each, "metadata": {**each["metadata"], "labels": {}}} for each in healthy()],
-        [],
-    ],
-    ids=[
-        "operator",
-        "volume",
-        "claim",
-        "terminating",
-        "failed",
-        "no condition",
-        "no job",
-        "two owners",
-        "no owner",
-        "nothing",
-    ],
-)
+UNHEALTHY: dict[str, list[dict[str, Any]]] = {
+    "operator": changed("Deployment", status={}),
+    "volume": changed("PersistentVolume", status={"phase": "Released"}),
+    "claim": changed("PersistentVolumeClaim", status={"phase": "Pending"}),
+    "terminating": changed("PersistentVolumeClaim", metadata={"name": "models", "deletionTimestamp": "now"}),
+    "failed": changed("PyTorchJob", status=condition("Created", "Failed")),
+    "no condition": changed("PyTorchJob", status={}),
+    "no job": [each for each in healthy() if each["kind"] != "PyTorchJob"],
+    "two owners": [*healthy(), live("PersistentVolume", "other", "f" * 16, status={"phase": "Bound"})],
+    "no owner": [{**each, "metadata": {**each["metadata"], "labels": {}}} for each in healthy()],
+    "nothing": [],
+}
+
+
+@pytest.mark.parametrize("objects", UNHEALTHY.values(), ids=UNHEALTHY)
 def test_whatever_is_wrong_is_not_healthy(objects: list[dict[str, Any]]) -> None:
     assert status.overall(status.inspect_objects(objects)) is Health.NOT
 
@@ -377,7 +365,9 @@ def _or_raise(answer: Any) -> Any:
         ("nodes", [], 1, "does not exist"),
         ("state", "exited", 1, "exited"),
         ("problem", "connection refused", 2, "connection refused"),
-        ("objects", SetupError("a time-out"), 2, "a time-out"),
+        ("objects", SetupError("a time-out", "wait"), 2, "a time-out"),
+        ("objects", ValueError("not foreseen"), 2, "not foreseen"),
+        ("objects", KeyError("items"), 2, "items"),
         ("objects", [], 1, "no job"),
         (
             "waiting",
@@ -398,12 +388,20 @@ def _or_raise(answer: Any) -> Any:
         ("space", Space(Path("models"), 100 * GIB, 10 * GIB - 1), 1, "disk-full.md"),
     ],
 )
-def test_the_exit_status_says_how_the_stack_is(
+def test_text_json_and_exit_status_say_how_the_stack_is_and_name_the_page_of_every_problem(
     told: dict[str, Any], capsys: pytest.CaptureFixture[str], part: str, answer: Any, expected: int, said: str
 ) -> None:
     told[part] = answer
     assert status.status("dev") == expected
-    assert said in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert said in text
+    assert status.status("dev", as_json=True) == expected
+    found = json.loads(capsys.readouterr().out)
+    assert found["health"] == {0: "ok", 1: "not ok", 2: "unknown"}[expected]
+    for each, line in zip(found["findings"], text.splitlines(), strict=True):
+        assert (each["runbook"] is None) == (each["health"] == "ok")
+        assert (each["runbook"] or "") in line
+        assert each["what"] in line
 
 
 @pytest.mark.parametrize("part", Part)
@@ -413,34 +411,6 @@ def test_every_part_has_a_page_to_open(part: Part) -> None:
     assert (ROOT / page).is_file()
     assert Finding(part, Health.HEALTHY, "").runbook is None
     assert Finding(part, Health.NOT, "").runbook == Finding(part, Health.UNKNOWN, "").runbook == page
-
-
-WRONG: list[tuple[str, Any, int]] = [
-    ("engine", None, 1),
-    ("nodes", [], 1),
-    ("problem", "refused", 2),
-    ("objects", SetupError("a time-out", "wait"), 2),
-    ("objects", [], 1),
-    ("objects", ValueError("not foreseen"), 2),
-    ("objects", KeyError("items"), 2),
-]
-
-
-@pytest.mark.parametrize(("part", "answer", "expected"), [*WRONG, ("objects", healthy(), 0)])
-def test_json_says_the_same_and_names_the_page_of_every_problem(
-    told: dict[str, Any], capsys: pytest.CaptureFixture[str], part: str, answer: Any, expected: int
-) -> None:
-    told[part] = answer
-    assert status.status("dev") == expected
-    lines = capsys.readouterr().out.splitlines()
-    assert status.status("dev", as_json=True) == expected
-    found = json.loads(capsys.readouterr().out)
-    assert found["health"] == {0: "ok", 1: "not ok", 2: "unknown"}[expected]
-    assert len(found["findings"]) == len(lines)
-    for each, line in zip(found["findings"], lines, strict=True):
-        assert (each["runbook"] is None) == (each["health"] == "ok")
-        assert (each["runbook"] or "") in line
-        assert each["what"] in line
 
 
 def test_warnings_of_the_stacks_objects_are_shown_and_are_no_fault(

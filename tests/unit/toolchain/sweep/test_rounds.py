@@ -145,18 +145,22 @@ def test_more_trials_go_on_with_the_same_search(tmp_path: Path) -> None:
     assert len(found.trained) == 7
 
 
-def test_a_job_that_somebody_deletes_is_made_again_and_goes_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("deleted", [{1}, {1, 3, 5}], ids=["once", "now and then"])
+def test_a_job_that_somebody_deletes_is_made_again_each_time_and_goes_on(
+    tmp_path: Path, deleted: set[int]
+) -> None:
     found = world(tmp_path, plan={"parallel": 1, "trials": 1})
     paused = []
 
     def pause() -> None:
-        found.work()
         paused.append(1)
-        if len(paused) == 1:
+        if len(paused) == 1 or len(paused) > max(deleted):
+            found.work()
+        if len(paused) in deleted:
             found.jobs.clear()
 
     rounds.search(found.asked, PlayedStudy(found), PlayedStack(found), found.said.append, pause)
-    assert found.submissions == [[], [0], [0], []]
+    assert found.submissions == [[], *[[0]] * (1 + len(deleted)), []]
     assert found.trained == {f"{JOB}0-0a1b2c3d": [1, 2, 3]}
 
 

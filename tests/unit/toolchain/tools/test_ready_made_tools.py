@@ -63,9 +63,16 @@ def links(machine: Machine) -> set[str]:
     return {each.name for each in ours}
 
 
-def test_nothing_is_built_or_installed(connected: Machine) -> None:
+def test_nothing_is_built_or_installed_and_the_second_run_makes_nothing_anew(connected: Machine) -> None:
     done = connected.python(PREPARE)
     assert done.returncode == 0, done.stderr
+    assert links(connected) == {OWN}, "none shadows a tool of the user's"
+    installs = [call for call in connected.called("pulumi") if call.startswith("plugin install")]
+    assert len(installs) == 1, "Pulumi's own plugin, before a stand-in"
+    assert installs[0].startswith("plugin install resource kubernetes 4.")
+    environments = connected.called("uv")
+    assert connected.python(PREPARE).returncode == 0
+    assert connected.called("uv") == environments
     for builder in ("go", "mmdebstrap", "apt-get"):
         assert connected.called(builder) == []
     assert not [call for call in connected.called("docker") if call.startswith(("build", "import", "commit"))]
@@ -93,11 +100,6 @@ def test_kind_is_built_for_clusters_that_it_makes_alone(
     assert (done.returncode != 0, bool(built)) == (wants_kind, wants_kind), done.stderr
 
 
-def test_no_link_shadows_the_users_tools(connected: Machine) -> None:
-    connected.python(PREPARE)
-    assert links(connected) == {OWN}
-
-
 def test_the_environment_leaves_engine_and_pulumi_home_as_they_are(connected: Machine) -> None:
     connected.python(PREPARE)
     done = connected.toolchain("env")
@@ -118,13 +120,6 @@ def test_a_wrong_stack_file_is_reported_instead_of_a_guessed_kubeconfig(connecte
     assert done.returncode == 1
     assert done.stdout == ""
     assert "trainstack:cluster.kind = 'knid'" in done.stderr
-
-
-def test_pulumis_own_kubernetes_plugin_is_asked_for_before_a_stand_in(connected: Machine) -> None:
-    connected.python(PREPARE)
-    installs = [call for call in connected.called("pulumi") if call.startswith("plugin install")]
-    assert len(installs) == 1
-    assert installs[0].startswith("plugin install resource kubernetes 4.")
 
 
 def test_a_stand_in_takes_the_place_of_a_plugin_that_cannot_be_had(connected: Machine) -> None:
@@ -148,13 +143,6 @@ def test_one_failed_look_is_not_remembered_for_a_day(connected: Machine) -> None
         assert connected.python(PREPARE).returncode == 0
         asked.append(any("install" in call for call in connected.called("pulumi")[before:]))
     assert asked == [True, True, False, True]
-
-
-def test_the_second_run_makes_nothing_anew(connected: Machine) -> None:
-    connected.python(PREPARE)
-    before = connected.called("uv")
-    connected.python(PREPARE)
-    assert connected.called("uv") == before
 
 
 def test_one_missing_tool_is_the_only_one_built(connected: Machine) -> None:

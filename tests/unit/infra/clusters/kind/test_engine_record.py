@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from infra import paths
+from infra import docker, paths
 from infra.cluster_kinds import ClusterKind
 from infra.clusters import selection
 from infra.clusters.kind import kind_cli, ownership, registry
@@ -29,6 +29,7 @@ JUDGES: dict[str, Callable[[dict[str, Any], dict[str, Any]], object]] = {
     "repair before Pulumi": lambda props, made: selection.repair("c", print),
     "objects given up": lambda props, made: selection.is_lost(ClusterKind.KIND, made),
     "early refusal of others": lambda props, made: ownership.refuse_others("c"),
+    "what Pulumi's deletion left": lambda props, made: selection.remove_unfinished("c", "dev"),
 }
 
 
@@ -51,6 +52,19 @@ def test_another_engine_proves_nothing(
         JUDGES[judge](props, made)
     assert f"export DOCKER_HOST={there}" in str(refused.value)
     assert "nothing was touched" in str(refused.value)
+    assert paths.marker("c").exists()
+
+
+@pytest.mark.parametrize("judge", JUDGES)
+def test_an_engine_that_does_not_answer_proves_nothing(
+    props: dict[str, Any], made: dict[str, Any], monkeypatch: pytest.MonkeyPatch, judge: str
+) -> None:
+    def silent(label: str) -> list[Any]:
+        raise docker.EngineError("the container engine does not answer")
+
+    monkeypatch.setattr(docker, "labelled", silent)
+    with pytest.raises(docker.EngineError, match="does not answer"):
+        JUDGES[judge](props, made)
     assert paths.marker("c").exists()
 
 

@@ -48,16 +48,6 @@ def test_a_cluster_that_may_be_in_use_stays(engine: Engine, removed: list[str], 
     assert (paths.marker("c").exists() and paths.marker("c").read_text()) == told
 
 
-def test_another_engine_does_not_make_it_forgotten(engine: Engine, removed: list[str]) -> None:
-    given(engine, Standing.UNFINISHED)
-    engine.nodes, engine.identity = [], {"id": "CCCC:DDDD", "host": "tcp://build-machine:2376"}
-    there = r"export DOCKER_HOST=unix:///var/run/docker\.sock"
-    with pytest.raises(ownership.AnotherEngineError, match=there):
-        selection.remove_unfinished("c", "dev")
-    assert paths.marker("c").exists()
-    assert removed == []
-
-
 @pytest.mark.parametrize("text", ["", '{"id": "one"}'])
 def test_a_marker_that_names_no_engine_goes_with_the_nodes(engine: Engine, text: str) -> None:
     paths.marker("c").parent.mkdir(parents=True)

@@ -120,7 +120,7 @@ def install(folder: Path, **initial: Any) -> Path:
     state.write_text(json.dumps(nothing | initial))
     for name in ("snap", "microk8s", "docker"):
         program = folder / name
-        program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{__file__}" "{state}" {name} "$@"\n')
+        program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -IS "{__file__}" "{state}" {name} "$@"\n')
         program.chmod(0o755)
     return state
 
