@@ -22,6 +22,8 @@ from tests.inside.fork_server import Process
 collect_ignore_glob = [] if importlib.util.find_spec("torch") else ["test_*.py"]
 
 MNIST = Path("/mnist")
+# Six steps an epoch, where the digits have 23 of four times as many images.
+TINY = ("--data", "tests.inside.own:tiny", "--network", "fast", "--global-batch-size", "16")
 PATIENCE_S = 300
 # What the operator's ExitCode policy starts again: a lost replica, SIGTERM obeyed, SIGKILL.
 RESTARTED = (138, 143, -signal.SIGKILL)

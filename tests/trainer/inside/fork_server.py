@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
 import threading
-import time
 from functools import cache
 from typing import Any
 
@@ -116,11 +116,14 @@ class Process:
         return self.returncode
 
     def wait(self, timeout: float) -> int:
-        deadline = time.monotonic() + timeout
-        while (status := self.poll()) is None:
-            if time.monotonic() > deadline:
+        if self.poll() is None:
+            descriptor = os.pidfd_open(self.pid)
+            ended, *_ = select.select([descriptor], [], [], timeout)
+            os.close(descriptor)
+            if not ended:
                 raise subprocess.TimeoutExpired("trainer", timeout)
-            time.sleep(0.01)
+        status = self.poll()
+        assert status is not None
         return status
 
     def send_signal(self, number: int) -> None:

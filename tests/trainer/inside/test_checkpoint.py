@@ -168,9 +168,13 @@ def test_a_damaged_checkpoint_is_set_aside_and_the_one_before_used(
 
 
 @pytest.mark.filterwarnings("ignore")  # torch.load says what it makes of half an archive
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("first", range(5))
 @pytest.mark.parametrize("damage", ["cut", "flip"])
-def test_whatever_is_cut_or_flipped_only_what_was_saved_counts(damage: str, tmp_path: Path) -> None:
-    """Cut after every byte, and a bit flipped in every byte; a few of them mean nothing in an archive."""
+def test_whatever_is_cut_or_flipped_only_what_was_saved_counts(
+    damage: str, first: int, tmp_path: Path
+) -> None:
+    """Cut after every fifth byte, and a bit flipped in it; a few of them mean nothing in an archive."""
 
     def save(step: int) -> bytes:
         state = {"model": torch.full((5,), float(step)), "buffers": [torch.ones(1)], "config": CONFIG}
@@ -180,7 +184,7 @@ def test_whatever_is_cut_or_flipped_only_what_was_saved_counts(damage: str, tmp_
 
     before, raw = save(1), save(2)
     used = []
-    for place in range(len(raw)):
+    for place in range(first, len(raw), 5):
         flipped = raw[:place] + bytes([raw[place] ^ 1 << place % 8]) + raw[place + 1 :]
         (tmp_path / checkpoint.NAME).write_bytes(raw[:place] if damage == "cut" else flipped)
         state = checkpoint.load(tmp_path, CONFIG, DATA)
@@ -191,7 +195,7 @@ def test_whatever_is_cut_or_flipped_only_what_was_saved_counts(damage: str, tmp_
         assert (tmp_path / checkpoint.PREVIOUS).read_bytes() == before
         used.append(step)
     assert set(used) <= {1, 2}
-    assert used.count(1) > len(raw) / 3, "most bytes mean something"
+    assert used.count(1) > len(used) / 3, "most bytes mean something"
 
 
 @pytest.mark.parametrize("key", sorted({*options.parse([], {}).outcome(), *DIFFERENT} - NOT_COMPARED))

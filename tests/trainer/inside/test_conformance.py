@@ -363,7 +363,7 @@ REFUSED = (
 )
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(
     ("network", "data", "options", "world", "message"),
     REFUSED,

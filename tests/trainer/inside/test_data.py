@@ -165,6 +165,7 @@ def test_evaluate_measures_what_the_job_measured(job: Job, mnist: Path) -> None:
     assert (config["dataset"], config["test_batch_size"]) == ("digits", 7)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", ["1", "4", "-3"])
 @pytest.mark.parametrize("described", [True, False], ids=["described", "known by its run"])
 def test_evaluate_splits_one_s_own_data_as_the_job_did(job: Job, seed: str, described: bool) -> None:

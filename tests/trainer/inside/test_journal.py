@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.inside.conftest import Job
+from tests.inside.conftest import TINY, Job
 from trainer import journal
 from trainer.evaluation import Metrics
 
@@ -99,7 +99,6 @@ def dying(self, *arguments):
 owner.{method} = dying
 __main__.run()
 """
-TINY = ("--data", "tests.inside.own:tiny", "--network", "fast", "--global-batch-size", "16")
 
 
 def told(job: Job, run: str) -> list[dict[str, float]]:
@@ -148,11 +147,11 @@ def test_a_torn_end_is_dropped(end: bytes, tmp_path: Path) -> None:
 
 
 def test_a_run_with_a_torn_file_goes_on(job: Job) -> None:
-    job.train("--epochs", "3", run="whole")
-    job.train("--epochs", "2")
+    job.train(*TINY, "--epochs", "3", run="whole")
+    job.train(*TINY, "--epochs", "2")
     path = job.folder() / journal.METRICS
     path.write_bytes(path.read_bytes()[:-10] + b"\0" * 64)
-    job.train("--epochs", "3")
+    job.train(*TINY, "--epochs", "3")
     lines = journal.read(job.folder())
     assert [line["epoch"] for line in lines if "accuracy" in line] == [1, 3], "one line was torn"
     assert path.read_bytes().count(b"\n") == len(lines)

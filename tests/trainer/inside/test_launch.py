@@ -431,7 +431,7 @@ def test_torchrun_is_for_elastic_jobs_and_several_processes(environ: dict[str, s
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("place", ["ranks", "elastic", "processes"])
+@pytest.mark.parametrize("place", ["elastic", "ranks", "processes"])
 def test_sigterm_ends_a_rendezvous_at_once(job: Job, pods: Pods, place: str) -> None:
     """Nobody else comes. As PID 1 it is tried with the image itself."""
     port = str(free_port())

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from tests.inside.conftest import Job
+from tests.inside.conftest import TINY, Job
 from trainer import precision
 from trainer.distributed import World
 from trainer.launch import ExitStatus
@@ -28,17 +28,24 @@ def test_products_of_the_forward_pass_have_the_dtype(dtype: torch.dtype) -> None
         assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype is dtype
 
 
-def test_the_log_and_the_configuration_say_what_was_multiplied(job: Job) -> None:
-    output = job.train("--bf16", world=2)
+@pytest.fixture(scope="module")
+def in_float32(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The model of two ranks that multiply in float32."""
+    job = Job(tmp_path_factory.mktemp("float32"))
+    job.train(*TINY, "--no-bf16", world=2)
+    return bytes(job.model())
+
+
+def test_the_log_and_the_configuration_say_what_was_multiplied(job: Job, in_float32: bytes) -> None:
+    output = job.train(*TINY, "--bf16", world=2)
     config = json.loads((job.folder() / "config.json").read_text())
     assert config["bf16"] is True
     assert config["precision"] in ("bfloat16", "float32")
     assert ("computing in float32" in output) == (config["precision"] == "float32")
-    job.train("--no-bf16", world=2, run="float32")
-    assert (job.model() == job.model("float32")) == (config["precision"] == "float32")
+    assert (job.model() == in_float32) == (config["precision"] == "float32")
 
 
-def test_one_rank_without_bfloat16_keeps_all_from_it(job: Job) -> None:
+def test_one_rank_without_bfloat16_keeps_all_from_it(job: Job, in_float32: bytes) -> None:
     """Rank 1 believes that its processor lacks it."""
     script = (
         "import os\n"
@@ -46,11 +53,10 @@ def test_one_rank_without_bfloat16_keeps_all_from_it(job: Job) -> None:
         "precision._multiplies_bf16 = lambda device: os.environ['RANK'] == '0'\n"
         "__main__.run()\n"
     )
-    job.train("--no-bf16", world=2, run="float32")
-    ranks = job.start("--bf16", world=2, script=script)
+    ranks = job.start(*TINY, "--bf16", world=2, script=script)
     assert ranks.wait() == [0, 0], ranks.output
     assert "computing in float32" in ranks.output[0]
-    assert job.model() == job.model("float32")
+    assert job.model() == in_float32
 
 
 def test_what_a_network_switches_on_a_gpu_lasts_for_no_step() -> None:
@@ -113,8 +119,7 @@ __main__.run()
 
 @pytest.mark.parametrize("where", ["meeting", "trying", "training", "measuring"])
 def test_too_little_memory_of_a_gpu_is_a_sentence(job: Job, where: str) -> None:
-    own = ("--network", "tests.inside.own:Normed")
-    ranks = job.start(*own, "--epochs", "1", script=FULL, WHERE=where)
+    ranks = job.start(*TINY, script=FULL, WHERE=where)
     assert ranks.wait() == [ExitStatus.REFUSED], ranks.output
     assert "Traceback" not in ranks.output[0]
     last = ranks.output[0].splitlines()[-1]

@@ -65,6 +65,7 @@ def test_every_network_in_every_precision(job: Job, network: str, precision: str
     prove(job, *TINY, "--network", network, precision, world=2)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("network", ["lenet", "convnet"])
 def test_several_threads(job: Job, network: str) -> None:
     prove(job, *TINY, "--network", network, threads="2")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.inside.conftest import Job
+from tests.inside.conftest import TINY, Job
 from trainer import retention, volume
 from trainer.volume import VolumeError
 
@@ -140,13 +140,13 @@ def test_a_volume_that_cannot_be_written_is_named(runs: Path) -> None:
 def test_a_job_removes_its_old_runs_when_it_has_succeeded(job: Job) -> None:
     """And one that changes nothing, as its run is finished, removes none of use either."""
     for number in (1, 2):
-        job.train("--epochs", "1", "--seed", str(number), run=name(number))
+        job.train(*TINY, "--seed", str(number), run=name(number))
     finished(job.volume / "runs", name(9, "other"), days=99)
-    said = job.train("--epochs", "1", run=name(3), TRAINER_KEEP_RUNS="2")
+    said = job.train(*TINY, run=name(3), TRAINER_KEEP_RUNS="2")
     assert f"removed run {name(1)}" in said
     assert left(job.volume / "runs") == {name(2), name(3), name(9, "other")}
     assert (job.volume / volume.MODEL).read_bytes() == job.model(name(3))
-    assert "removed" not in job.train("--epochs", "1", run=name(3), TRAINER_KEEP_RUNS="2")
+    assert "removed" not in job.train(*TINY, run=name(3), TRAINER_KEEP_RUNS="2")
 
 
 def test_a_failed_run_removes_none(job: Job) -> None:
@@ -159,7 +159,7 @@ def test_a_failed_run_removes_none(job: Job) -> None:
 def test_a_removal_that_fails_is_said_and_fails_no_run(job: Job) -> None:
     old = finished(job.volume / "runs", name(1), days=99)
     old.chmod(0o500)
-    ranks = job.start("--epochs", "1", "--keep-days", "1", run=name(2))
+    ranks = job.start(*TINY, "--keep-days", "1", run=name(2))
     statuses = ranks.wait()
     for folder in (job.volume / "runs").iterdir():
         folder.chmod(0o700)
@@ -181,12 +181,12 @@ def test_a_finished_run_is_taken_again_whatever_the_options(job: Job) -> None:
     assert {path.name: path.read_bytes() for path in job.folder("older").iterdir()} == before
 
 
-@pytest.mark.parametrize("asked", ["unfinished", "nowhere", ""])
-def test_a_run_that_is_not_finished_cannot_be_taken(job: Job, asked: str) -> None:
-    job.train(run="older")
+def test_a_run_that_is_not_finished_cannot_be_taken(job: Job) -> None:
+    job.train(*TINY, run="older")
     (job.volume / "runs" / "unfinished").mkdir()
     latest = (job.volume / "mnist_cnn.pt").read_bytes()
-    ranks = job.start("--take-finished", run=asked)
-    assert ranks.wait() == [1]
-    assert "finished runs: older" in ranks.output[0]
-    assert (job.volume / "mnist_cnn.pt").read_bytes() == latest
+    for asked in ("unfinished", "nowhere", ""):
+        ranks = job.start("--take-finished", run=asked)
+        assert ranks.wait() == [1], asked
+        assert "finished runs: older" in ranks.output[0], asked
+        assert (job.volume / "mnist_cnn.pt").read_bytes() == latest, asked

@@ -17,8 +17,7 @@ from typing import Any
 
 import pytest
 
-from tests.inside.conftest import Job
-from tests.inside.test_journal import TINY
+from tests.inside.conftest import TINY, Job
 from trainer import trainjob_status
 from trainer.trainjob_status import CA, TOKEN, URL, Reporter
 

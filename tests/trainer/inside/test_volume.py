@@ -168,6 +168,7 @@ __main__.run()
 """
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("world", [1, 2])
 @pytest.mark.parametrize("named", [True, False], ids=["named", "unnamed"])
 @pytest.mark.parametrize(
