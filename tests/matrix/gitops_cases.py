@@ -14,6 +14,7 @@ import yaml
 from infra.objects.job_kinds import PYTORCHJOB, RUNTIME, TRAINJOB
 from infra.objects.kinds import Kind
 from infra.review import gitops
+from infra.review.text import LOADER
 from tests.e2e.rendering import differences
 from tests.matrix.gitops_cluster import KEPT, RUNTIMES, Cluster, asked, names, uids
 from tests.matrix.judging import Objects
@@ -32,7 +33,9 @@ FOR_LIFE = {"activeDeadlineSeconds": 7200, "backoffLimit": 7}
 
 def wanted(merged: MergedFolder, kind: str) -> dict[str, Any]:
     """The object of this kind that the commit has for engines."""
-    (found,) = [each for each in yaml.safe_load_all(merged.built(gitops.JOBS)) if each["kind"] == kind]
+    (found,) = [
+        each for each in yaml.load_all(merged.built(gitops.JOBS), Loader=LOADER) if each["kind"] == kind
+    ]
     return dict(found)
 
 

@@ -21,7 +21,7 @@ FIRST: dict[str, Any] = {"job": None, "jobs": [ONE]}
 BOTH: dict[str, Any] = {"job": None, "jobs": [ONE, {**ONE, "name": "second"}]}
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def project(
     api_server: ApiServer, operator: PlayedOperator, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[AppliedProject]:

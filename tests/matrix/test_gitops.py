@@ -19,6 +19,7 @@ from infra.config.operator import OperatorApi
 from infra.objects.job_kinds import OF_API, RUNTIME
 from infra.objects.labels import STACK as STACK_LABEL
 from infra.review import folder, gitops
+from infra.review.text import LOADER
 from infra.training_operator.patches import CRD_KIND
 from infra.upstream import vendored
 from standins.tests.apiserver import ApiServer
@@ -141,12 +142,13 @@ def built(top: Path) -> list[dict[str, Any]]:
     """What `kubectl kustomize` makes of a stack's folder."""
     done = subprocess.run(["kubectl", "kustomize", top], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    return list(yaml.safe_load_all(done.stdout))
+    return list(yaml.load_all(done.stdout, Loader=LOADER))
 
 
-def ensure_builds(top: Path, known: Stack) -> None:
-    """The plan's objects as engines apply them, with the CRDs of what the stack brings."""
-    wanted, found = applied(known), by_key(built(top))
+def ensure_builds(top: Path, known: Stack) -> list[dict[str, Any]]:
+    """The plan's objects as engines apply them, with the CRDs of what the stack brings; what was built."""
+    objects = built(top)
+    wanted, found = applied(known), by_key(objects)
     crds = {name: found.pop(name) for name in [*found] if name.startswith(f"{CRD_KIND}//")}
     assert found == by_key(each for objects in wanted.values() for each in objects)
     for group in (gitops.KEPT, gitops.JOBS):
@@ -161,16 +163,19 @@ def ensure_builds(top: Path, known: Stack) -> None:
         assert crd == ours
         assert gitops.NEVER_PRUNED.keys() <= crd["metadata"]["annotations"].keys()
         assert "Prune=false,Delete=false" in crd["metadata"]["annotations"]["argocd.argoproj.io/sync-options"]
+    return objects
 
 
-def ensure_renders(tmp_path: Path, name: str, **sections: Any) -> Path:
-    """Write the rendering of a stack whose file has other sections, and hold it to the plan; its folder."""
+def ensure_renders(tmp_path: Path, name: str, **sections: Any) -> tuple[Path, list[dict[str, Any]]]:
+    """Write the rendering of a stack whose file has other sections, and hold it to the plan.
+
+    Returns its folder and what it builds.
+    """
     known = from_raw(name, {**read(paths.stack_file(name)), **sections}, name)
     shutil.copytree(vendored.FOLDER, tmp_path / folder.UPSTREAM)
     folder.write(tmp_path / "stacks", name, folder.files(known))
     top = tmp_path / "stacks" / folder.RENDERED / name
-    ensure_builds(top, known)
-    return top
+    return top, ensure_builds(top, known)
 
 
 @pytest.mark.sampled(3)
@@ -185,9 +190,9 @@ def test_a_committed_kustomization_builds_the_plans_objects(path: Path) -> None:
 @pytest.mark.parametrize("name", ["dev", "existing"])
 def test_a_kustomization_of_v2_builds_the_runtime_before_its_job(name: str, tmp_path: Path) -> None:
     operator = {**read(paths.stack_file(name)).get("operator", {}), "api": "v2"}
-    top = ensure_renders(tmp_path, name, operator=operator)
+    top, objects = ensure_renders(tmp_path, name, operator=operator)
     wanted = [RUNTIME, OF_API[OperatorApi.V2].kind]
-    assert [each["kind"] for each in built(top)][-2:] == wanted
+    assert [each["kind"] for each in objects][-2:] == wanted
     assert [each["kind"] for each in built(top / gitops.JOBS)][-2:] == wanted
 
 
@@ -211,7 +216,7 @@ def test_a_kustomization_with_a_quota_builds_it_for_the_wave_after_kueue(
     sections = read(paths.stack_file(name))
     asked = {**sections.get("operator", {}), "api": api.value, "queue": "kueue"}
     cluster = {**sections.get("cluster", {}), "queue": QUEUE}
-    top = ensure_renders(tmp_path, name, operator=asked, cluster=cluster)
-    waves = {each["kind"]: each["metadata"].get("annotations", {}).get(WAVE) for each in built(top)}
+    _, objects = ensure_renders(tmp_path, name, operator=asked, cluster=cluster)
+    waves = {each["kind"]: each["metadata"].get("annotations", {}).get(WAVE) for each in objects}
     assert {waves[each] for each in ("ResourceFlavor", "ClusterQueue", "LocalQueue")} == {"1"}
     assert waves.get("Deployment") is None

@@ -56,9 +56,10 @@ def test_a_claim_deleted_under_finished_pods_is_made_again(project: AppliedProje
     assert uid(project.objects()[VOLUME]) in uids(found), "the volume stayed"
 
 
-@pytest.mark.sampled(3)
-@pytest.mark.parametrize("policy", ["Retain", "Delete"])
-@pytest.mark.parametrize("claim_too", [False, True])
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize(
+    ("claim_too", "policy"), [(False, "Delete"), (False, "Retain"), (True, "Retain"), (True, "Delete")]
+)
 def test_a_volume_deleted_under_its_claim_is_made_again(
     project: AppliedProject, claim_too: bool, policy: str
 ) -> None:
@@ -120,9 +121,6 @@ def test_no_other_claim_takes_the_volume(project: AppliedProject) -> None:
     assert found[VOLUME]["metadata"]["labels"][STACK] == "matrix"
 
 
-MORE = pytest.mark.slow(reason="tests/unit/infra/test_claim_users.py walks every key of section storage")
-
-
 @pytest.fixture
 def notebook(project: AppliedProject) -> Iterator[None]:
     """Somebody else's pod, which mounts the claim of the models."""
@@ -138,21 +136,20 @@ def notebook(project: AppliedProject) -> Iterator[None]:
             project.core.delete_namespaced_pod("notebook", NAMESPACE, grace_period_seconds=0)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "change",
     [
         {"storage.request": "5Gi"},
         {"storage.claim": "other-claim"},
-        pytest.param({"storage.volume": "other-volume", "storage.claim": NAME}, marks=MORE),
-        pytest.param(
-            {"storage.kind": "nfs", "storage.nfsServer": "nfs.example", "storage.nfsPath": "/models"},
-            marks=MORE,
-        ),
+        {"storage.volume": "other-volume", "storage.claim": NAME},
+        {"storage.kind": "nfs", "storage.nfsServer": "nfs.example", "storage.nfsPath": "/models"},
     ],
 )
 def test_a_change_that_others_pods_would_hold_up_is_refused(
     project: AppliedProject, notebook: None, change: dict[str, Any]
 ) -> None:
+    """Every key of the section: tests/unit/infra/test_claim_users.py."""
     before = identities(project.settled())
     with pytest.raises(UpError, match=r"(?s)trainstack:storage.*delete pod notebook"):
         project.up(**change)

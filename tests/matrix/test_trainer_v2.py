@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -170,8 +171,7 @@ def test_every_job_is_taken_and_nothing_of_it_dropped(server: Server) -> None:
 
 def placed(manifest: Manifest) -> Manifest:
     """In a namespace that is there, and without the run's id, which is told by a word that is no label's value."""
-    text = yaml.safe_dump(manifest).replace("the run", "mnist-0a1b2c3d")
-    loaded: Manifest = yaml.safe_load(text)
+    loaded: Manifest = json.loads(json.dumps(manifest).replace("the run", "mnist-0a1b2c3d"))
     return {**loaded, "metadata": {**loaded["metadata"], "namespace": NAMESPACE}}
 
 

@@ -19,7 +19,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Clone:
     return Clone(tmp_path_factory.mktemp("board") / "clone")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def board(clone: Clone) -> Iterator[str]:
     """The address of a board on a free port."""
     log = clone.root / "board.log"

@@ -154,7 +154,6 @@ def test_the_best_is_the_best_complete_one(world: World, optuna: Path) -> None:
     assert found.trials[first.number].objective == 0.99, "what is known of a failed one is told"
 
 
-MORE = pytest.mark.slow(reason="whole studies; `make test` has the least and the most at once")
 # In one process. The trial that began first ends, again and again: what ran at once meanwhile, and all trials at last.
 REPEATED = """
 import json, sys
@@ -178,10 +177,10 @@ print(json.dumps([rounds, found["trials"]]))
 
 
 @pytest.mark.sampled(3)
-@pytest.mark.parametrize("parallel", [1, 4, *(pytest.param(each, marks=MORE) for each in (2, 3))])
 @pytest.mark.parametrize(
     ("outcome", "state"), [("succeeded", "complete"), ("failed", "fail"), ("running", "pruned")]
 )
+@pytest.mark.parametrize("parallel", [1, 4, 2, 3])
 def test_what_was_proposed_before_with_the_same_values_is_not_trained_again(
     world: World, optuna: Path, outcome: str, state: str, parallel: int
 ) -> None:
