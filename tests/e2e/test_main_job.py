@@ -228,13 +228,14 @@ def test_the_passphrase_is_the_users_alone(project: Project, up: dict[str, str])
     assert passphrase.stat().st_mode & 0o777 == 0o600
 
 
+def test_preview_finds_nothing_to_do(project: Project, up: dict[str, str]) -> None:
+    """The interrupted runs of tests/faults/test_interrupted.py have left nothing, either."""
+    project.run("pulumi", "preview", "--expect-no-changes", "--stack", project.stack)
+
+
 def test_refresh_finds_no_drift(project: Project, up: dict[str, str]) -> None:
     done = project.run("pulumi", "refresh", "--yes", "--expect-no-changes", "--stack", project.stack)
     assert "unchanged" in done.stdout
-
-
-def test_preview_finds_nothing_to_do(project: Project, up: dict[str, str]) -> None:
-    project.run("pulumi", "preview", "--expect-no-changes", "--stack", project.stack)
 
 
 @pytest.mark.slow(reason="one more preview of what the two above have shown")

@@ -94,6 +94,7 @@ LOSING: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("reason", LOSING)
 def test_plain_pulumi_does_not_lose_a_cluster_that_holds_what_is_not_ours(
     project: Project, up: dict[str, str], by_hand: str, reason: str
