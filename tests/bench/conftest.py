@@ -118,7 +118,9 @@ def data_folder(request: pytest.FixtureRequest, thorough: bool) -> Iterator[Path
 @pytest.fixture(scope="module")
 def record(request: pytest.FixtureRequest, machine: str, data_folder: Path) -> Recorder:
     """Writes a benchmark's data."""
+    before = request.config.getoption("--before")
     options = " --thorough" if data_folder == measured.FOLDER else ""
+    options += f" --before {before}" if before else ""
     command = f'make bench ARGS="{request.path.relative_to(ROOT)}{options}"'
 
     def write(name: str, rows: list[dict[str, Any]]) -> None:

@@ -34,7 +34,7 @@ def test_the_page_shows_each_plot_once_and_says_what_it_shows() -> None:
 
 def test_each_plot_is_drawn_and_nothing_else_lies_beside_the_data() -> None:
     assert plots.DRAWN.keys() == PLOTS.keys()
-    data = {f"{name}.json" for names in [*PLOTS.values(), PLAIN] for name in names}
+    data = {f"{name}.json" for names in PLOTS.values() for name in names}
     assert {file.name for file in FOLDER.iterdir()} - PLAIN == data | {f"{plot}.png" for plot in PLOTS}
 
 
