@@ -88,7 +88,8 @@ def clone(target: Path, cluster: str, stack: str = "dev", commit: str = "") -> P
     """
     subprocess.run([*_GIT, "clone", "--quiet", "--no-hardlinks", str(ROOT), str(target)], check=True)
     if commit:
-        subprocess.run([*_GIT, "checkout", "--quiet", commit], cwd=target, check=True)
+        checkout = ["checkout", "--quiet", "-B", "measured", commit]  # a detached HEAD fails tests of its own
+        subprocess.run([*_GIT, *checkout], cwd=target, check=True)
     else:
         _copy_working_tree(target)
     project = Project(target, cluster, stack)
