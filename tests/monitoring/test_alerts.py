@@ -87,9 +87,7 @@ def test_a_look_that_ends_before_the_jobs_raises_an_alert(
     asked = 'max by (stack) (ALERTS{alertstate="firing"})'
     expected = {"expr": asked, "eval_time": "10m", "exp_samples": [{"labels": '{stack="dev"}', "value": 1}]}
     tests = []
-    for part in Part:
-        if part in (Part.JOB, Part.EVENT):
-            continue
+    for part in [each for each in Part if each not in (Part.JOB, Part.EVENT)]:
         told = prometheus_text.text("dev", [Finding(part, Health.UNKNOWN, "")])
         samples = [line.rpartition(" ") for line in told.splitlines() if not line.startswith("#")]
         series = [{"series": name, "values": f"{value}x20"} for name, _, value in samples]
