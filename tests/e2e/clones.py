@@ -16,6 +16,7 @@ import tempfile
 import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -81,7 +82,15 @@ def standing(project: P) -> Iterator[P]:
 
 
 def clone(target: Path, cluster: str, stack: str = "dev", commit: str = "") -> Project:
-    """Clone the working tree as it is, uncommitted changes included, with a cluster name of its own.
+    """`unchanged`, but for a cluster name of its own."""
+    project = replace(unchanged(target, commit), cluster=cluster, stack=stack)
+    project.configure({"trainstack:cluster": {"name": cluster}})
+    project.commit("as tested")
+    return project
+
+
+def unchanged(target: Path, commit: str = "") -> Project:
+    """Clone the working tree as it is, uncommitted changes included.
 
     Parameters:
         commit: clone this commit instead.
@@ -92,10 +101,7 @@ def clone(target: Path, cluster: str, stack: str = "dev", commit: str = "") -> P
         subprocess.run([*_GIT, *checkout], cwd=target, check=True)
     else:
         _copy_working_tree(target)
-    project = Project(target, cluster, stack)
-    project.configure({"trainstack:cluster": {"name": cluster}})
-    project.commit("as tested")
-    return project
+    return Project(target, "trainstack-dev")
 
 
 def _copy_working_tree(target: Path) -> None:
