@@ -123,6 +123,13 @@ def test_a_variable_of_make_is_handed_on(command: Command, option: Option, varia
     assert value in (found if isinstance(found, list) else [found])
 
 
+def test_python_keeps_what_it_has_compiled() -> None:
+    command = ["make", "--silent", "--eval", "shown: ; @env", "shown"]
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, env=environment)
+    assert "PYTHONDONTWRITEBYTECODE" not in done.stdout
+
+
 def test_the_page_of_commands_lists_every_target() -> None:
     page = (ROOT / "docs" / "commands.md").read_text()
     assert [goal for _, goal in TARGETS if not re.search(rf"make (-s )?{re.escape(goal)}\b", page)] == []
