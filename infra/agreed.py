@@ -74,7 +74,8 @@ GPU_BASE = "TRAINSTACK_GPU_BASE"
 
 # Types in Pulumi's state.
 OWNER = "pulumi-python:dynamic/trainstack:Owner"
-JOB, JOB_RUN = "trainstack:job:Job", "trainstack:run:JobRun"
+JOB = "trainstack:job:Job"
+"""The component of a job: its objects, and what follows its run."""
 RUN = "pulumi-python:dynamic/trainstack:Run"
 PROVIDER = "pulumi:providers:kubernetes"
 OBJECT = "kubernetes:"

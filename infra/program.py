@@ -23,7 +23,7 @@ from infra.objects.adoption import Ownership
 from infra.objects.manifest import title
 from infra.objects.stack_state import StackState
 from infra.run import ending, unfollowed
-from infra.run.component import JobRun
+from infra.run.following import JobRun
 from infra.stack_plan import Planned
 from infra.sweep import search
 

@@ -20,7 +20,7 @@ from infra.image.component import Image
 from infra.job.context import Job, context
 from infra.job.manifest import run_of
 from infra.objects.manifest import Manifest, Object, delete_first, register, title
-from infra.run.component import JobRun
+from infra.run.following import JobRun, follow
 from infra.shared_folder import component as shared_folder
 from infra.stack_plan import Planned
 from storage.directory import NodeDirectory
@@ -128,15 +128,15 @@ def register_plan(
     made[stack_plan.PREPARED] += _on_node(stack, cluster)
     pulled = [*made[stack_plan.VOLUMES], *made[stack_plan.PREPARED], *made[stack_plan.IMAGE]]
     made[stack_plan.SHARED] = shared_folder.register(stack, cluster, image.reference, datasets, nodes, pulled)
+    runs: dict[str, JobRun] = {}
     for job in stack.jobs:
         given = _job(stack, job, registration, datasets[job.name], left)
         if job.name not in stack.trials:
-            folder, here = paths.models(stack.name), stack.models_are_here
-            model = model_path(stack, job, given.run)
-            made[stack_plan.of_run(job.name)] = [
-                JobRun(job=given, cluster=cluster, models=folder, is_volume=here, model=model)
-            ]
-    return {job.name: made[stack_plan.of_run(job.name)][0] for job in stack.own_jobs}
+            folder, model = paths.models(stack.name), model_path(stack, job, given.run)
+            run = follow(given, cluster, folder, model, is_volume=stack.models_are_here)
+            runs[job.name], made[stack_plan.of_run(job.name)] = run, [run.last]
+        given.component.register_outputs({"run": given.run})
+    return runs
 
 
 def _on_node(stack: Stack, cluster: Cluster) -> list[pulumi.Resource]:
@@ -170,15 +170,14 @@ def _job(
     run, ended = run_of(wanted.manifest), left.get(title(wanted.manifest), {})
     ended = ended if ended.get("run") == run else {}
     registration.register(phase, part, without=wanted if ended else None)
-    part.register_outputs({"run": run})
     image = registration.pushed(next(each for each in rows if each.image))
     given = context(stack, image, dataset)
     if ended:
         why = f"runPolicy.{agreed.TTL} had it deleted"
         pulumi.log.info(f"{job.name}: the job finished, and {why}; its run {run} stays")
-        return Job(job, given, run, [], given.namespace, ended["uid"], ended)
+        return Job(job, given, run, part, [], given.namespace, ended["uid"], ended)
     made = registration.made[phase][-1]
-    return Job(job, given, run, [made], made.metadata["namespace"], made.uid, {})
+    return Job(job, given, run, part, [made], made.metadata["namespace"], made.uid, {})
 
 
 def model_path(stack: Stack, job: JobConfig, run: str) -> Path:

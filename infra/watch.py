@@ -22,7 +22,7 @@ from infra.objects.api import ApiAddress
 from infra.objects.job_kinds import OF_API
 from infra.objects.labels import RUN
 from infra.objects.retry import UnreachableError, brief
-from infra.run.component import rank0_pod
+from infra.run.following import rank0_pod
 from infra.run.job_api import JobApi, JobGoneError, api_of
 from infra.run.metrics import metrics
 from infra.run.record import Record

@@ -77,7 +77,8 @@ class Job:
         config: its section of the stack file.
         context: what the stack decides for it.
         run: the id of its run.
-        made: its Pulumi resource; empty if the job has finished and was deleted.
+        component: the parent of its resources.
+        made: its Kubernetes object as a resource; empty if the job has finished and was deleted.
         namespace: the job's namespace.
         uid: the job's uid, also if the job was deleted.
         ended: if the job has finished and was deleted, its run's properties in the state; else empty.
@@ -86,6 +87,7 @@ class Job:
     config: JobConfig
     context: JobContext
     run: str
+    component: pulumi.ComponentResource
     made: list[pulumi.Resource]
     namespace: pulumi.Input[str]
     uid: pulumi.Input[str]

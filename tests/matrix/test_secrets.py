@@ -126,12 +126,7 @@ def secrets(project: AppliedProject) -> list[Any]:
 
 def forget(deployment: dict[str, Any]) -> None:
     """Drop the Secret, the job and its run from a state."""
-    lost = (
-        "kubernetes:core/v1:Secret",
-        "kubernetes:kubeflow.org/v1:PyTorchJob",
-        "trainstack:Run",
-        "trainstack:run",
-    )
+    lost = ("kubernetes:core/v1:Secret", "kubernetes:kubeflow.org/v1:PyTorchJob", "trainstack:Run")
     kept = [each for each in deployment["resources"] if not any(name in each["type"] for name in lost)]
     deployment["resources"] = kept
 

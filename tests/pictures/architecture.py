@@ -29,8 +29,7 @@ SAYS = {
     "operator": "The Kubeflow training-operator",
     "storage": "Volumes and claims: models, data",
     "image": "The trainer image, built and pushed",
-    "job": "The training: Master and Worker",
-    "run": "Follows the job to its end, and reads its result: accuracy, loss, mnist_cnn.pt",
+    "job": "The training, Master and Worker, followed to its end and its result: accuracy, loss, mnist_cnn.pt",
 }
 """What each part of the graph is, by the middle word of its component's type."""
 

@@ -36,7 +36,6 @@ def test_the_order_is_that_of_readme(found: list[Resource]) -> None:
         ["cluster"],
         ["operator", "storage", "image"],
         ["job"],
-        ["run"],
     ]
 
 

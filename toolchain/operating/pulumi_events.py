@@ -165,7 +165,7 @@ def failed_jobs(events: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 def _job(component: str) -> str:
     """The job whose component this URN names; empty for other components."""
     kind, name = f"::{component}".split("::")[-2:]
-    return name if kind in (agreed.JOB, agreed.JOB_RUN) else ""
+    return name if kind == agreed.JOB else ""
 
 
 def _is_custom(metadata: Mapping[str, Any]) -> bool:

@@ -17,7 +17,7 @@ from infra.objects.cluster_api import path
 from infra.objects.informer import PAUSE_S
 from infra.objects.job_kinds import JOBSET, TRAINJOB
 from infra.run import job_api, job_status
-from infra.run.component import rank0_pod
+from infra.run.following import rank0_pod
 from infra.run.job_api import JOBSET_UID, TrainJobApi
 from infra.run.log_follower import LogFollower
 from infra.run.waiting import RunFailedError, Waiting

@@ -42,7 +42,7 @@ def resource(kind: str, urn: str, operation: str = "create", custom: bool = True
 
 
 JOB = "urn:pulumi:dev::trainstack::a$kubernetes:kubeflow.org/v1:PyTorchJob::PyTorchJob/pytorch-simple"
-RUN = "urn:pulumi:dev::trainstack::trainstack:run:JobRun$pulumi-python:dynamic/trainstack:Run::pytorch-simple"
+RUN = "urn:pulumi:dev::trainstack::trainstack:job:Job$pulumi-python:dynamic/trainstack:Run::pytorch-simple"
 
 
 @pytest.mark.parametrize("folder", [LINKS, VENV / "bin"])
@@ -240,12 +240,8 @@ def job(name: str) -> str:
     return f"{COMPONENT}:job:Job::{name}"
 
 
-def run(name: str) -> str:
-    return f"{COMPONENT}:run:JobRun::{name}"
-
-
 REFUSED, BEGUN = object_of("kubernetes:kubeflow.org/v1:PyTorchJob", "PyTorchJob/bad", job("bad"))
-FAILED = f"{run('bad').rpartition('::')[0]}$pulumi-python:dynamic/trainstack:Run::bad"
+FAILED = f"{job('bad').rpartition('::')[0]}$pulumi-python:dynamic/trainstack:Run::bad"
 BUILT = f"{IMAGE.rpartition('::')[0]}$pulumi-python:dynamic/trainstack:BuiltImage::dev"
 
 
@@ -253,14 +249,14 @@ BUILT = f"{IMAGE.rpartition('::')[0]}$pulumi-python:dynamic/trainstack:BuiltImag
     ("events", "expected"),
     [
         ([BEGUN, failure(REFUSED, job("bad"))], {REFUSED: "bad"}),
-        ([failure(FAILED, run("bad"))], {FAILED: "bad"}),
-        ([failure(FAILED, run("bad")), said("no such", "error", urn=FAILED)], {FAILED: "bad"}),
+        ([failure(FAILED, job("bad"))], {FAILED: "bad"}),
+        ([failure(FAILED, job("bad")), said("no such", "error", urn=FAILED)], {FAILED: "bad"}),
         ([BEGUN, said("a preview says no more", "error", urn=REFUSED)], {REFUSED: "bad"}),
         ([BEGUN, said("retried", "warning", urn=REFUSED)], {}),
         ([failure(REFUSED, job("bad")), said("update failed", "error")], {REFUSED: "bad"}),
         ([failure(REFUSED, job("bad")), failure(BUILT, IMAGE)], {}),
         ([failure(REFUSED, job("bad")), said("the program", "error", urn=f"{COMPONENT}::Stack::dev")], {}),
-        ([failure(REFUSED, job("bad")), failure(FAILED, run("good"))], {}),
+        ([failure(REFUSED, job("bad")), failure(FAILED, job("good"))], {}),
         ([], {}),
     ],
 )
