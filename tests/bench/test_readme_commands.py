@@ -88,9 +88,8 @@ def measure(
             for step, took in seconds(commit).items():
                 times[step, side].append(round(took, 1))
                 show(request, f"{step}, {side}: {took:.0f} s")
-            record(
-                name, [{"side": side, "step": step, "seconds": all_} for (step, side), all_ in times.items()]
-            )
+            known = times.items()
+            record(name, [{"side": of, "step": step, "seconds": taken} for (step, of), taken in known])
     rows = []
     for (step, side), measured in times.items():
         median = statistics.median(measured)
