@@ -27,10 +27,10 @@ from infra.config.storage_kinds import OUR_VOLUME, StorageKind
 from infra.objects import adoption, job_kinds
 from infra.objects.adoption import Ownership
 from infra.objects.job_kinds import DEFINITION, OF_API, SHARED
-from infra.objects.kinds import CLAIM, CRD, NAMESPACE, STORAGE_CLASS, VOLUME, Kind, is_leaving
+from infra.objects.kinds import CLAIM, CRD, NAMESPACE, STORAGE_CLASS, VOLUME, Kind, is_leaving, title
 from infra.objects.labels import VERSION
 from infra.objects.look import ForbiddenError, Look
-from infra.objects.manifest import Manifest, title
+from infra.objects.manifest import Manifest
 from infra.objects.stack_state import StackState
 from infra.stack_plan import Planned
 from storage.manifests import Volume, persistent_volume, persistent_volume_claim

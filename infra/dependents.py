@@ -15,10 +15,10 @@ from infra.config.load import stack_name
 from infra.config.operator import OperatorApi
 from infra.objects import job_kinds
 from infra.objects.job_kinds import DEFINITION, OF_API, SHARED
-from infra.objects.kinds import CLAIM, CONFIG_MAP, DEPLOYMENT, JOB, NAMESPACE, POD, SECRET, Kind
+from infra.objects.kinds import CLAIM, CONFIG_MAP, DEPLOYMENT, JOB, NAMESPACE, POD, SECRET, Kind, title
 from infra.objects.labels import MANAGED_BY, job_of
 from infra.objects.look import ForbiddenError, Look
-from infra.objects.manifest import Manifest, title
+from infra.objects.manifest import Manifest
 from infra.run import reader_pod
 from infra.volumes import pods_with_claim
 

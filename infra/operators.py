@@ -17,7 +17,8 @@ from infra.image.providers import RegistryImage
 from infra.kueue import patches as kueue
 from infra.kueue import quota as quotas
 from infra.objects.job_kinds import KUEUE
-from infra.objects.manifest import Manifest, Object, register, title
+from infra.objects.kinds import title
+from infra.objects.manifest import Manifest, Object, register
 from infra.trainer_controller import patches as trainer
 from infra.training_operator import patches as training_operator
 from infra.training_operator.patches import CRD_KIND

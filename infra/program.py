@@ -20,7 +20,7 @@ from infra.config.training import Dataset
 from infra.image.component import Image
 from infra.objects import owner, stack_state
 from infra.objects.adoption import Ownership
-from infra.objects.manifest import title
+from infra.objects.kinds import title
 from infra.objects.stack_state import StackState
 from infra.run import ending, unfollowed
 from infra.run.following import JobRun

@@ -19,7 +19,8 @@ from infra.config.training import Dataset
 from infra.image.component import Image
 from infra.job.context import Job, context
 from infra.job.manifest import run_of
-from infra.objects.manifest import Manifest, Object, delete_first, register, title
+from infra.objects.kinds import title
+from infra.objects.manifest import Manifest, Object, delete_first, register
 from infra.run.following import JobRun, follow
 from infra.shared_folder import component as shared_folder
 from infra.stack_plan import Planned

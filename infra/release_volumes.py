@@ -23,7 +23,7 @@ from infra.config.load import from_file
 from infra.objects.api import ApiAddress
 from infra.objects.cluster_api import ClusterApi
 from infra.objects.job_kinds import OF_API
-from infra.objects.kinds import CLAIM, POD, VOLUME, Kind
+from infra.objects.kinds import CLAIM, POD, VOLUME, Kind, is_leaving
 from infra.objects.labels import job_of
 from infra.objects.look import NOT_FOUND, ForbiddenError, Look
 from infra.objects.retry import FORBIDDEN, PATIENCE_S, Patience
@@ -175,7 +175,7 @@ def _by_finalizers(found: Manifest) -> str:
 
 def _is_ending(found: Manifest | None) -> bool:
     """Whether the object is being deleted."""
-    return found is not None and "deletionTimestamp" in found["metadata"]
+    return found is not None and is_leaving(found)
 
 
 def release(file: Path, own: Collection[str], show: Callable[[str], None]) -> None:

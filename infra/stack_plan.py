@@ -19,9 +19,9 @@ from infra.guard import admission, job_network, namespace_limits, policy_rules
 from infra.image.component import rendered_reference
 from infra.job import helper_pods, manifest, queue, secret, trainjob
 from infra.job.context import JobContext, context
-from infra.objects.kinds import CLAIM
+from infra.objects.kinds import CLAIM, title
 from infra.objects.labels import stack_labels
-from infra.objects.manifest import Manifest, title
+from infra.objects.manifest import Manifest
 from infra.objects.pod_security import namespace_labels
 from infra.training_operator.plan import Plan, plan
 from storage.directory import job as preparing_job

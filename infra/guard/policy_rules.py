@@ -26,7 +26,8 @@ from infra.guard.conditions import (
 )
 from infra.guard.rule_scopes import Scope
 from infra.objects.job_kinds import PYTORCHJOB
-from infra.objects.manifest import Manifest, title
+from infra.objects.kinds import title
+from infra.objects.manifest import Manifest
 from infra.objects.pod_security import POD_SECURITY
 from storage.manifests import PREPARES
 

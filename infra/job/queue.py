@@ -16,8 +16,9 @@ import pulumi
 
 from infra.config.job import PRIORITY_LABEL, QUEUE_LABEL, JobConfig
 from infra.objects.job_kinds import PYTORCHJOB, TRAINJOB
+from infra.objects.kinds import title
 from infra.objects.labels import QUEUED
-from infra.objects.manifest import Manifest, title
+from infra.objects.manifest import Manifest
 
 SUSPEND = {PYTORCHJOB.kind: "spec.runPolicy.suspend", TRAINJOB.kind: "spec.suspend"}
 """The kind of a job -> the field by which Kueue suspends and starts it."""

@@ -12,9 +12,9 @@ from infra.config import Stack
 from infra.config.queues import Flavor, QueueConfig
 from infra.config.resources import GPU
 from infra.objects.job_kinds import CLUSTER_QUEUE, FLAVOR, LOCAL_QUEUE, PRIORITY_CLASS
-from infra.objects.kinds import Kind
+from infra.objects.kinds import Kind, title
 from infra.objects.labels import NAME_OF_NAMESPACE, stack_labels
-from infra.objects.manifest import Manifest, title
+from infra.objects.manifest import Manifest
 
 IMMUTABLE = {LOCAL_QUEUE.kind: "spec.clusterQueue"}
 """Kind -> the field that cannot be updated: a change replaces the object."""

@@ -15,10 +15,10 @@ from pathlib import Path
 
 from infra import agreed
 from infra.objects.job_kinds import NAMES, RUNTIME
-from infra.objects.kinds import Kind
-from infra.objects.labels import OWNER, STACK, is_copied
+from infra.objects.kinds import Kind, title
+from infra.objects.labels import OWNER, STACK, is_copied, owner_of
 from infra.objects.look import Look
-from infra.objects.manifest import Manifest, title
+from infra.objects.manifest import Manifest
 from infra.objects.stack_state import StackState
 
 SHOWN = 10
@@ -109,11 +109,6 @@ def survey(look: Look, planned: Iterable[Manifest], ownership: Ownership) -> Sur
         others=tuple(each for each in live if not ownership.is_ours(each)),
         live=tuple(live),
     )
-
-
-def owner_of(live: Manifest) -> str | None:
-    """The owner id on an object. Objects of release 0.1 have none."""
-    return (live["metadata"].get("labels") or {}).get(OWNER)
 
 
 def refuse_others(found: Survey, stack: str) -> None:

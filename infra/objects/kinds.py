@@ -1,4 +1,4 @@
-"""Kinds of the Kubernetes API by their names."""
+"""Kinds of the Kubernetes API by their names, and what every object has."""
 
 from __future__ import annotations
 
@@ -42,6 +42,12 @@ def _plural(kind: str) -> str:
     if kind.endswith("y"):
         return f"{kind[:-1]}ies"
     return f"{kind}es" if kind.endswith("s") else f"{kind}s"
+
+
+def title(manifest: Mapping[str, Any]) -> str:
+    """`PersistentVolumeClaim/kubeflow/models`, unique within a cluster."""
+    metadata = manifest["metadata"]
+    return "/".join(filter(None, [manifest["kind"], metadata.get("namespace"), metadata["name"]]))
 
 
 def is_leaving(live: Mapping[str, Any]) -> bool:

@@ -48,6 +48,11 @@ def _labels_of(entry: Mapping[str, Any]) -> Mapping[str, Any]:
     return found.get("f:labels") or {}
 
 
+def owner_of(live: Mapping[str, Any]) -> str | None:
+    """The owner id on an object; None without one, as on objects of release 0.1."""
+    return ((live.get("metadata") or {}).get("labels") or {}).get(OWNER)
+
+
 def job_of(pod: Mapping[str, str] | None) -> str:
     """The name of the job of a pod with these labels; empty if it belongs to no job."""
     labels = pod or {}

@@ -8,14 +8,10 @@ from typing import Any, TypeVar, cast
 
 import pulumi
 
+from infra.objects.kinds import title
+
 Manifest = dict[str, Any]
 T = TypeVar("T")
-
-
-def title(manifest: Manifest) -> str:
-    """`PersistentVolumeClaim/kubeflow/models`, unique within a cluster."""
-    metadata = manifest["metadata"]
-    return "/".join(filter(None, [manifest["kind"], metadata.get("namespace"), metadata["name"]]))
 
 
 class Object(pulumi.CustomResource):

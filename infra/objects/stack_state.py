@@ -11,9 +11,8 @@ import pulumi
 from infra import agreed
 from infra.cluster_kinds import ClusterKind
 from infra.objects.job_kinds import NAMES, PYTORCHJOB
-from infra.objects.kinds import CLAIM, VOLUME
+from infra.objects.kinds import CLAIM, VOLUME, title
 from infra.objects.labels import QUEUED, RUN
-from infra.objects.manifest import title
 
 # An invoke of Pulumi's engine (pkg/v3/resource/deploy/builtins.go): it reads the stack's last checkpoint.
 READ = "pulumi:pulumi:readStackResourceOutputs"

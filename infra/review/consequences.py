@@ -15,7 +15,8 @@ from infra.config.job import JobConfig
 from infra.config.section import Outcome
 from infra.config.storage_kinds import StorageKind
 from infra.objects.job_kinds import NAMES, RUNTIME
-from infra.objects.manifest import Manifest, title
+from infra.objects.kinds import title
+from infra.objects.manifest import Manifest
 from infra.review import folder
 from infra.review.key_changes import KeyChange
 from infra.review.object_changes import ObjectChange

@@ -12,7 +12,8 @@ from typing import Any
 
 import yaml
 
-from infra.objects.manifest import Manifest, title
+from infra.objects.kinds import title
+from infra.objects.manifest import Manifest
 from infra.review.text import nodes
 
 # Keys that name the entries of a list, as in a pod's lists: the first key that all entries have, with other values.

@@ -24,7 +24,8 @@ from infra.config.training import Dataset
 from infra.guard.policy_rules import RULES
 from infra.job.manifest import run_of
 from infra.objects.job_kinds import NAMES
-from infra.objects.manifest import Manifest, title
+from infra.objects.kinds import title
+from infra.objects.manifest import Manifest
 from infra.review import consequences, folder, kubeconform
 from infra.review.consequences import VersionChange
 from infra.review.key_changes import KeyChange, key_changes

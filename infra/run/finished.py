@@ -18,8 +18,8 @@ from infra import agreed
 from infra.clusters import addresses
 from infra.config import Stack
 from infra.objects.job_kinds import OF_API, TRAINJOB
+from infra.objects.kinds import title
 from infra.objects.look import Look
-from infra.objects.manifest import title
 from infra.objects.retry import Patience, UnreachableError, brief
 from infra.objects.stack_state import StackState
 from infra.run import job_status

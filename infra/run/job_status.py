@@ -9,6 +9,7 @@ from typing import Any
 
 from infra import agreed
 from infra.objects.job_kinds import PYTORCHJOB
+from infra.objects.kinds import is_leaving
 
 SUCCEEDED, FAILED = ENDS = agreed.SUCCEEDED, agreed.FAILED
 SUSPENDED = agreed.SUSPENDED
@@ -219,7 +220,7 @@ def last_end(status: Mapping[str, Any]) -> object:
 def pod_state(pod: dict[str, Any]) -> str:
     """A pod's state in a few words: phase, why it failed or a container waits, and how often containers restarted."""
     status = pod.get("status", {})
-    phase = "Terminating" if pod["metadata"].get("deletionTimestamp") else status.get("phase") or "Unknown"
+    phase = "Terminating" if is_leaving(pod) else status.get("phase") or "Unknown"
     reasons = [((each.get("state") or {}).get("waiting") or {}).get("reason") for each in containers(status)]
     if end := pod_end(pod):
         reasons.insert(0, end.reason)

@@ -11,6 +11,7 @@ from typing import Any
 from kubernetes.client.exceptions import ApiException
 
 from infra.objects.job_kinds import TRAINJOB
+from infra.objects.kinds import is_leaving
 from infra.objects.retry import FORBIDDEN, UnreachableError, brief
 from infra.run import job_status
 from infra.run.job_api import LOG_PATIENCE_S, JobApi
@@ -100,7 +101,7 @@ class ReplicaLogs:
                     said = f"{end.get('reason') or 'ended'}, exit code {end.get('exitCode', 0)}"
                     said = f"{said}: {whole}" if whole else said
                     yield _Start(name, place, previous, end.get("startedAt"), said)
-            if "running" in now and (is_last or pod["metadata"].get("deletionTimestamp")):
+            if "running" in now and (is_last or is_leaving(pod)):
                 yield _Start(name, number, False, (now["running"] or {}).get("startedAt"))
         if whole and not any((each.get("state") or {}).get("terminated") for each in found):
             yield _Start(self.api.kind.container, 0, False, None, str(whole))

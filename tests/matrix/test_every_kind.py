@@ -26,8 +26,8 @@ from infra.config import from_raw
 from infra.config.operator import OperatorApi
 from infra.objects.api import ApiAddress
 from infra.objects.cluster_api import ClusterApi, path
-from infra.objects.kinds import Kind
-from infra.objects.manifest import Manifest, title
+from infra.objects.kinds import Kind, title
+from infra.objects.manifest import Manifest
 from infra.training_operator.plan import plan
 from standins.tests.apiserver import ApiServer
 from standins.tests.flaky import FlakyProxy

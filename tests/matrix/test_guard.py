@@ -18,8 +18,8 @@ from infra.guard import admission
 from infra.guard.policy_rules import RULES
 from infra.objects.adoption import Ownership, survey
 from infra.objects.api import ApiAddress
+from infra.objects.kinds import title
 from infra.objects.look import Look
-from infra.objects.manifest import title
 from infra.objects.stack_state import StackState
 from standins.tests.apiserver import ApiServer
 from tests.e2e.test_published import MANIFESTS

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from kubernetes.client.exceptions import ApiException
 
-from infra.objects.manifest import title
+from infra.objects.kinds import title
 from standins.tests.apiserver import ApiServer
 from standins.tests.flaky import FlakyProxy, changed_config
 from tests.e2e.waiting import wait_until

@@ -32,6 +32,7 @@ FOR_THE_TOOLCHAIN = {
     "infra.agreed",
     "infra.atomic_file",
     "infra.cluster_kinds",
+    "infra.objects.kinds",
     "infra.objects.labels",
     "infra.paths",
     "infra.process",

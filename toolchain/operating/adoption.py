@@ -16,7 +16,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from infra import agreed
-from infra.objects.labels import OWNER, is_copied
+from infra.objects.kinds import title
+from infra.objects.labels import is_copied, owner_of
 from toolchain.operating import state
 
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
@@ -150,20 +151,8 @@ def _own_metadata(live: Mapping[str, Any]) -> dict[str, Any]:
     return {key: live[key] for key in ("name", "namespace", "labels", "annotations") if key in live}
 
 
-def title(manifest: Manifest) -> str:
-    """`Kind/namespace/name`, as the program names its objects."""
-    metadata = manifest["metadata"]
-    return "/".join(filter(None, [manifest["kind"], metadata.get("namespace"), metadata["name"]]))
-
-
 def _short_title(manifest: Manifest) -> str:
     return f"{manifest['kind']}/{manifest['metadata']['name']}"
-
-
-def owner_of(manifest: Manifest) -> str | None:
-    """The owner's id in an object's mark; None for an object without a mark."""
-    labels = (manifest.get("metadata") or {}).get("labels") or {}
-    return labels.get(OWNER)
 
 
 def object_id(inputs: Manifest) -> str | None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from toolchain.operating import adoption, state
+from infra.objects.kinds import title
+from toolchain.operating import state
 from toolchain.paths import MODELS
 from toolchain.steps import SetupError
 
@@ -20,7 +21,7 @@ Lookup = Callable[[Mapping[str, Any]], Mapping[str, Any] | None]
 
 def titles(deployment: Mapping[str, Any]) -> list[str]:
     """`Kind/namespace/name` of each object in the state."""
-    return [adoption.title(each["outputs"]) for each in state.objects(deployment) if each.get("outputs")]
+    return [title(each["outputs"]) for each in state.objects(deployment) if each.get("outputs")]
 
 
 def retain(deployment: dict[str, Any], users: Users) -> None:
@@ -58,7 +59,7 @@ def _claims(resource: Mapping[str, Any]) -> Iterator[str]:
     """The title of the claim `resource`, or of the claim that the volume `resource` is bound to."""
     outputs = resource["outputs"]
     if resource["type"] == CLAIM:
-        yield adoption.title(outputs)
+        yield title(outputs)
     bound = (outputs.get("spec") or {}).get("claimRef") if resource["type"] == VOLUME else None
     if bound:
         yield f"PersistentVolumeClaim/{bound['namespace']}/{bound['name']}"
@@ -66,7 +67,7 @@ def _claims(resource: Mapping[str, Any]) -> Iterator[str]:
 
 def left(deployment: Mapping[str, Any], users: Users) -> list[str]:
     """Lines that say which objects stay in the cluster, and who uses them; none if no object stays."""
-    kept = [adoption.title(each["outputs"]) for each in _used(deployment, users)]
+    kept = [title(each["outputs"]) for each in _used(deployment, users)]
     if not kept:
         return []
     by_place = (*users["namespaces"].values(), *users["claims"].values())
@@ -88,7 +89,7 @@ def claim_lines(deployment: state.Deployment, stack: str, live: Lookup) -> list[
     for each in state.objects(deployment):
         if each["type"] != CLAIM or not each.get(state.RETAINED):
             continue
-        name = adoption.title(each["outputs"])
+        name = title(each["outputs"])
         if cluster := state.own_cluster(deployment):
             told.append(f"{name} and its files are deleted with cluster {cluster}; kept: {MODELS / stack}")
             continue

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from infra import agreed
+from infra.objects import kinds
 from toolchain.operating import adoption
 from toolchain.operating.job_lines import JobLines
 from toolchain.paths import LINKS, VENV
@@ -176,7 +177,7 @@ def _is_custom(metadata: Mapping[str, Any]) -> bool:
 def _of_state(metadata: Mapping[str, Any]) -> str:
     """`Kind/namespace/name` of the object in the state; empty if the state has none."""
     inputs = (metadata.get("old") or {}).get("inputs") or {}
-    return adoption.title(inputs) if adoption.object_id(inputs) else ""
+    return kinds.title(inputs) if adoption.object_id(inputs) else ""
 
 
 def title(urn: str) -> str:

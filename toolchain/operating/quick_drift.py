@@ -15,6 +15,7 @@ from typing import Any
 
 from infra import agreed
 from infra.objects import labels
+from infra.objects.kinds import title
 from toolchain import stack_files
 from toolchain.operating import adoption, api_server, live_objects, state, user_backend
 from toolchain.operating.state_copies import PROJECT
@@ -78,27 +79,27 @@ def of_objects(
     unknown: list[str] = []
     if user_backend.backend():
         return said, unknown
-    live = {adoption.title(each): each for each in objects}
+    live = {title(each): each for each in objects}
     look_up = live_objects.lookup_in(variables, access)
     deployment = state.deployment(stack)
     may_have_left = state.finished(deployment)
     for each in _applied(deployment, set(kinds)):
-        title = adoption.title(each)
+        name = title(each)
         try:
-            found = live.get(title) or look_up(each)
+            found = live.get(name) or look_up(each)
         except SetupError as error:
             unknown.append(str(error))
             if api_server.FORBIDDEN in str(error):
                 continue
             break  # the server does not answer: a request for each other object would only cost time
-        if found is None and title in may_have_left:
+        if found is None and name in may_have_left:
             continue
         if found is None:
-            said.append(f"{title} is missing: `make up` creates it")
+            said.append(f"{name} is missing: `make up` creates it")
         elif labels.is_copied(found):
-            said.append(f"{title} is somebody's copy, not this stack's object: `make up` stops and names it")
+            said.append(f"{name} is somebody's copy, not this stack's object: `make up` stops and names it")
         else:
-            said += [f"{title} {line}: `make up` restores it" for line in differences(each, found)]
+            said += [f"{name} {line}: `make up` restores it" for line in differences(each, found)]
     return said, unknown
 
 

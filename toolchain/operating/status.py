@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from infra import agreed
 from infra.objects import labels
+from infra.objects.kinds import is_leaving, title
 from toolchain import failure, stack_files
 from toolchain.machine import engine
 from toolchain.operating import (
-    adoption,
     api_server,
     environment,
     leftovers,
@@ -337,21 +337,19 @@ def inspect_objects(
     ]
     unjudged = [each for kind in LISTED if kind not in JUDGED for each in by_kind.get(kind, [])]
     findings += [
-        Finding(Part.DRIFT, Health.NOT, f"{adoption.title(each)} Terminating", each)
+        Finding(Part.DRIFT, Health.NOT, f"{title(each)} Terminating", each)
         for each in unjudged
-        if each["metadata"].get("deletionTimestamp")
+        if is_leaving(each)
     ]
     findings += [
-        Finding(
-            Part.OWNER, Health.NOT, f"{adoption.title(each)} has this stack's labels, but is somebody's copy"
-        )
+        Finding(Part.OWNER, Health.NOT, f"{title(each)} has this stack's labels, but is somebody's copy")
         for each in copies
     ]
-    there = {adoption.title(each) for each in objects}
-    left = {title: each["run"] for title, each in (finished or {}).items() if title not in there}
+    there = {title(each) for each in objects}
+    left = {name: each["run"] for name, each in (finished or {}).items() if name not in there}
     findings += [
-        Finding(Part.JOB, Health.HEALTHY, f"{title} has finished and was deleted; its run is {run}")
-        for title, run in sorted(left.items())
+        Finding(Part.JOB, Health.HEALTHY, f"{name} has finished and was deleted; its run is {run}")
+        for name, run in sorted(left.items())
     ]
     if not (left or by_kind.keys() & {"PyTorchJob", TRAINJOB}):
         health = Health.UNKNOWN if finished is None else Health.NOT
@@ -366,8 +364,8 @@ def _each(
     findings = []
     for each in objects:
         fine, said = healthy(each)
-        leaving = bool(each["metadata"].get("deletionTimestamp"))
-        said = f"{adoption.title(each)} {'Terminating' if leaving else said}"
+        leaving = is_leaving(each)
+        said = f"{title(each)} {'Terminating' if leaving else said}"
         findings.append(Finding(what, Health.HEALTHY if fine and not leaving else Health.NOT, said, each))
     return findings
 
@@ -422,7 +420,7 @@ def _owner_in_state(stack: str) -> tuple[str | None, str]:
 
 
 def _owner(objects: list[dict[str, Any]], in_state: str | None, not_asked: str) -> Finding:
-    carried = {owner for each in objects if (owner := adoption.owner_of(each))}
+    carried = {owner for each in objects if (owner := labels.owner_of(each))}
     ids = sorted(carried | ({in_state} if in_state else set()))
     if len(ids) > 1:
         known = f"; this stack has id {in_state}" if in_state else ""

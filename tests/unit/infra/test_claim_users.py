@@ -13,8 +13,8 @@ from infra.config.data_sets import DataSet
 from infra.config.storage import StorageConfig
 from infra.objects import stack_state
 from infra.objects.job_kinds import OF_API, PYTORCHJOB, TRAINJOB
+from infra.objects.kinds import title
 from infra.objects.labels import MANAGED_BY, OF_JOB, OF_JOBSET
-from infra.objects.manifest import title
 from infra.objects.stack_state import StackState
 from storage.manifests import Manifest, manifests
 from tests.unit.infra.objects.played_api import Request, listed, look, play

@@ -25,8 +25,9 @@ from infra.objects import adoption, job_kinds
 from infra.objects.adoption import Ownership
 from infra.objects.api import ApiAddress
 from infra.objects.job_kinds import DEFINITION, PYTORCHJOB
+from infra.objects.kinds import title
 from infra.objects.look import ANSWER_S, READY, Look, UnknownError
-from infra.objects.manifest import Manifest, title
+from infra.objects.manifest import Manifest
 from infra.objects.stack_state import StackState
 from infra.run import finished
 from infra.training_operator.plan import Plan, plan

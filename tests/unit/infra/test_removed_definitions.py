@@ -16,8 +16,8 @@ from infra.objects import job_kinds
 from infra.objects.adoption import Ownership
 from infra.objects.cluster_api import path
 from infra.objects.job_kinds import DEFINITION, OF_API, PYTORCHJOB, SHARED
-from infra.objects.kinds import CRD, NAMESPACE, Kind
-from infra.objects.manifest import Manifest, title
+from infra.objects.kinds import CRD, NAMESPACE, Kind, title
+from infra.objects.manifest import Manifest
 from infra.objects.stack_state import StackState
 from infra.training_operator.plan import Plan, plan
 from tests.unit.infra.objects.played_api import Request, listed, look, play

@@ -12,8 +12,9 @@ from infra.config import ConfigError
 from infra.config.operator import OperatorApi
 from infra.objects import adoption
 from infra.objects.adoption import Ownership
+from infra.objects.kinds import title
 from infra.objects.labels import VERSION
-from infra.objects.manifest import Manifest, title
+from infra.objects.manifest import Manifest
 from infra.objects.stack_state import StackState
 from infra.training_operator.plan import plan
 from infra.upstream import vendored

@@ -23,9 +23,9 @@ from infra.objects.job_kinds import (
     PYTORCHJOB,
     WORKLOAD,
 )
-from infra.objects.kinds import CRD, DEPLOYMENT, Kind
+from infra.objects.kinds import CRD, DEPLOYMENT, Kind, title
 from infra.objects.labels import STACK
-from infra.objects.manifest import Manifest, title
+from infra.objects.manifest import Manifest
 from infra.objects.stack_state import StackState
 from infra.review import consequences, folder
 from infra.training_operator.patches import CRD_KIND

@@ -20,7 +20,7 @@ from infra.config.operator import OperatorApi
 from infra.config.section import Outcome
 from infra.guard.policy_rules import RULES
 from infra.objects.job_kinds import OF_API, RUNTIME
-from infra.objects.manifest import title
+from infra.objects.kinds import title
 from infra.review import __main__ as command
 from infra.review import consequences, folder, kubeconform, page
 from infra.review.consequences import REPLACED

@@ -26,7 +26,8 @@ from infra.image.component import rendered_reference
 from infra.job.manifest import manifest, run_of
 from infra.objects import owner
 from infra.objects.job_kinds import OF_API
-from infra.objects.manifest import Manifest, title
+from infra.objects.kinds import title
+from infra.objects.manifest import Manifest
 from infra.review import folder, gitops
 from infra.review.text import objects_in, text
 from infra.training_operator import patches
