@@ -24,7 +24,7 @@ import pytest
 import yaml
 
 from tests.matrix.merged_folder import block, blocks
-from tests.unit.toolchain.conftest import git
+from tests.unit.toolchain.conftest import commit_all, git
 from toolchain.__main__ import parser
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -90,8 +90,7 @@ class Repository:
         path.write_text(text)
 
     def commit(self, message: str) -> None:
-        git(self.root, "add", "--all")
-        git(self.root, "commit", "--quiet", "--message", message)
+        commit_all(self.root, message)
 
     def run(self, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
         kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}

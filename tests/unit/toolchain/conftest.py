@@ -83,7 +83,7 @@ def machine(tmp_path: Path) -> Machine:
     made = Machine(tmp_path / "project", tmp_path / "home", tmp_path / "bin", tmp_path / "calls")
     for folder in (made.home, made.bin, made.root / "stacks"):
         folder.mkdir(parents=True)
-    skipped = shutil.ignore_patterns("__pycache__")
+    skipped = shutil.ignore_patterns("*.pyc.*")  # what another process compiles at the moment
     for package in ("toolchain", "infra", "standins/pulumi_standins"):
         shutil.copytree(ROOT / package, made.root / package, ignore=skipped)
     for name in ("requirements.lock", "pyproject.toml", "Pulumi.yaml", ".gitattributes", ".gitignore"):
@@ -140,14 +140,20 @@ def git(folder: Path, *arguments: str) -> str:
     return subprocess.run(words, cwd=folder, capture_output=True, text=True, check=True).stdout
 
 
+def commit_all(folder: Path, message: str) -> str:
+    """The new commit, with everything in `folder` that is not ignored."""
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "--message", message)
+    return git(folder, "rev-parse", "HEAD").strip()
+
+
 @pytest.fixture
 def project(machine: Machine) -> Machine:
     """A clone with a committed stack file."""
     (machine.root / "stacks" / "Pulumi.dev.yaml").write_text(STACK)
     machine.program("pulumi", PULUMI)
     git(machine.root, "init", "--quiet")
-    git(machine.root, "add", "--all")
-    git(machine.root, "commit", "--quiet", "--message", "start")
+    commit_all(machine.root, "start")
     return machine
 
 

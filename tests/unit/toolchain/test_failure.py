@@ -145,7 +145,7 @@ def readable() -> Iterator[Path]:
 def test_what_an_earlier_run_as_another_user_left_is_named(readable: Path, place: str, verb: str) -> None:
     """Root plays the earlier user here, and nobody the later; another user plays both, with a folder that refuses."""
     clone = readable / "clone"
-    shutil.copytree(ROOT / "toolchain", clone / "toolchain", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "toolchain", clone / "toolchain", ignore=shutil.ignore_patterns("*.pyc.*"))
     for name in ("requirements.lock", "pyproject.toml"):
         shutil.copy2(ROOT / name, clone / name)
     (clone / "stacks").mkdir()

@@ -89,12 +89,6 @@ def test_another_kind_is_refused_while_the_old_cluster_holds_what_is_not_ours(
     assert asked == [OLD, OLD]
 
 
-def test_another_name_is_refused_alike(asked: list[str]) -> None:
-    renamed = with_kind(ClusterKind.KIND, name="other")
-    with pytest.raises(replacement.ReplacementRefusedError, match=f"cluster.name: {OLD} -> other"):
-        ensure_old_cluster_may_go(renamed, HELD[ClusterKind.KIND])
-
-
 @pytest.mark.parametrize(("old", "new"), OTHERS)
 def test_a_cluster_that_does_not_answer_is_not_lost_unasked(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, old: ClusterKind, new: ClusterKind

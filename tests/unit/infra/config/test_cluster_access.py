@@ -70,12 +70,6 @@ def test_tells_whether_a_stack_is_protected(tmp_path: Path, text: str, said: boo
     assert access(stack_file(tmp_path, f"config:\n  trainstack:protected: {text}\n")).protected is said
 
 
-def test_a_kubeconfig_of_the_users_is_named(tmp_path: Path) -> None:
-    text = "config:\n  trainstack:cluster: {kind: existing, kubeconfig: /etc/there.yaml}\n"
-    found = access(stack_file(tmp_path, text))
-    assert (found.cluster, found.kubeconfig) == (None, "/etc/there.yaml")
-
-
 @pytest.mark.parametrize(
     ("image", "dockerfile", "said"),
     [

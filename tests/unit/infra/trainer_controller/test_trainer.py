@@ -14,7 +14,6 @@ from infra.config import ConfigError
 from infra.config.operator import OperatorApi
 from infra.guard import policy_rules
 from infra.guard.conditions import Allowed
-from infra.job.run_id import run_id
 from infra.objects.job_kinds import RUNTIME, TRAINJOB
 from infra.objects.labels import STACK
 from infra.review import folder, gitops
@@ -23,7 +22,7 @@ from infra.training_operator import webhook
 from infra.training_operator.patches import CRD_KIND
 from infra.training_operator.plan import Plan, plan
 from infra.upstream import vendored
-from tests.unit.infra.samples import IMAGE, JOB, UPSTREAM, job_context, operators_of_both, stack
+from tests.unit.infra.samples import IMAGE, JOB, UPSTREAM, operators_of_both, stack
 
 IMAGES = operators.CONTROLLERS[OperatorApi.V2].images
 VARIABLES = [variable for variable, _ in IMAGES.values()]
@@ -140,8 +139,3 @@ def test_a_review_holds_the_jobs_of_a_runtime_to_the_policies() -> None:
     found = [each.manifest for each in planned]
     with pytest.raises(ConfigError, match=f"Job/kubeflow/{JOB['name']}-node-0: .*trainer:latest"):
         stack_plan.ensure_allowed(v2, found)
-
-
-def test_the_run_of_a_review_is_that_of_v1() -> None:
-    (job,) = stack(**V2).jobs
-    assert run_id(job, job_context(api=OperatorApi.V2)) == run_id(job, job_context())

@@ -15,7 +15,7 @@ from infra.config import from_file
 from infra.config.training import TrainingConfig
 from infra.review import __main__ as rendering
 from infra.stack_edits import NAMED, OF_THE_PLACE, PROMOTED, Promotion, promotions
-from tests.unit.toolchain.conftest import git
+from tests.unit.toolchain.conftest import commit_all, git
 from tests.unit.toolchain.runs.conftest import Models, epoch
 from toolchain import __main__, stack_files
 from toolchain.checks import protected, review, stack_changes
@@ -73,8 +73,7 @@ class Clone:
 
     def commit(self) -> None:
         review.render("gpu")
-        git(self.root, "add", "--all")
-        git(self.root, "commit", "--quiet", "--message", "as it was")
+        commit_all(self.root, "as it was")
 
     @property
     def run(self) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.toolchain.conftest import git
+from tests.unit.toolchain.conftest import commit_all, git
 from toolchain import __main__, stack_files
 from toolchain.checks import protected, review
 from toolchain.machine import engine
@@ -39,8 +39,7 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / FILE).write_text("config:\n  trainstack:protected: true\n")
     (tmp_path / "kept").write_text("as it was")
     git(tmp_path, "init", "--quiet")
-    git(tmp_path, "add", "--all")
-    git(tmp_path, "commit", "--quiet", "--message", "start")
+    commit_all(tmp_path, "start")
     for module, name, value in (
         (protected, "ROOT", tmp_path),
         (stack_files, "STACKS", tmp_path / "stacks"),
@@ -203,8 +202,7 @@ BASES: dict[str, tuple[Callable[[Path], None], str]] = {
 def test_a_base_that_no_commit_has_is_refused_and_named(clone: Path, edit: str, where: str) -> None:
     (clone / BASE).write_text(PROTECTED if where == "the base" else "config:\n")
     (clone / FILE).write_text(EXTENDING + ("  trainstack:protected: true\n" if where == "the stack" else ""))
-    git(clone, "add", "--all")
-    git(clone, "commit", "--quiet", "--message", "extend")
+    commit_all(clone, "extend")
     protected.ensure_committed("gpu")()
     does, named = BASES[edit]
     does(clone)
@@ -214,8 +212,7 @@ def test_a_base_that_no_commit_has_is_refused_and_named(clone: Path, edit: str, 
 def test_a_base_protects_those_alone_that_extend_it(clone: Path) -> None:
     (clone / BASE).write_text(PROTECTED)
     (clone / FILE).write_text("config:\n  trainstack:job: {name: mnist}\n")
-    git(clone, "add", "--all")
-    git(clone, "commit", "--quiet", "--message", "another's base")
+    commit_all(clone, "another's base")
     change(clone)
     protected.ensure_committed("gpu")()
 
@@ -294,8 +291,7 @@ def made(clone: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     done: list[str] = []
     locks: list[str] = []
     (clone / ".gitignore").write_text("/data\n")
-    git(clone, "add", "--all")
-    git(clone, "commit", "--quiet", "--message", "ignore the data")
+    commit_all(clone, "ignore the data")
 
     @contextmanager
     def lock() -> Iterator[None]:

@@ -13,7 +13,7 @@ from infra import agreed
 from infra.review import __main__ as rendering
 from infra.review import request
 from infra.review.page import Base
-from tests.unit.toolchain.conftest import git
+from tests.unit.toolchain.conftest import commit_all, git
 from toolchain.checks import review
 from toolchain.operating import environment, setup
 from toolchain.steps import SetupError
@@ -66,8 +66,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[Path, s
     git(tmp_path, "init", "--quiet", "--initial-branch", "main")
     (tmp_path / "stacks").mkdir()
     (tmp_path / "stacks" / "Pulumi.größe.yaml").write_text("as it was")
-    git(tmp_path, "add", "--all")
-    git(tmp_path, "commit", "--quiet", "--message", "main")
+    commit_all(tmp_path, "main")
     run: list[tuple[Path, str, str]] = []
 
     def remember(target: Path, base: Base, commit: str) -> int:
@@ -147,9 +146,7 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def commit(root: Path, text: str) -> str:
     (root / FILE).parent.mkdir(exist_ok=True)
     (root / FILE).write_text(text)
-    git(root, "add", "--all")
-    git(root, "commit", "--quiet", "--message", text)
-    return git(root, "rev-parse", "HEAD").strip()[:12]
+    return commit_all(root, text)[:12]
 
 
 def unpacked(tmp_path: Path, asked: str = "") -> tuple[str, str | None]:
@@ -200,8 +197,7 @@ def test_another_revision_may_be_asked_for(clone: Path, tmp_path: Path) -> None:
 def test_a_revision_without_stacks_has_nothing(clone: Path, tmp_path: Path) -> None:
     git(clone, "rm", "--quiet", "-r", "stacks")
     (clone / "other").write_text("")
-    git(clone, "add", "--all")
-    git(clone, "commit", "--quiet", "--message", "no stacks")
+    commit_all(clone, "no stacks")
     assert unpacked(tmp_path)[1] is None
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from infra.objects import labels
-from tests.unit.toolchain.conftest import git
+from tests.unit.toolchain.conftest import commit_all, git
 from toolchain.operating import (
     doctor,
     program_calls,
@@ -35,8 +35,7 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     git(folder, "init", "--quiet")
     (folder / ".gitignore").write_text("/models/\n")
-    git(folder, "add", "--all")
-    git(folder, "commit", "--quiet", "--message", "begin")
+    commit_all(folder, "begin")
     return folder
 
 

@@ -107,19 +107,12 @@ def test_the_lock_of_a_process_that_was_not_reaped_is_removed(backend: Path, tmp
     ended.wait()
 
 
-def test_a_process_number_that_another_program_has_now_counts_as_dead(backend: Path, tmp_path: Path) -> None:
-    with living(tmp_path, "other") as running:
-        file = lock(backend, running.pid)
-        stack_locks.release("dev")
-        assert not file.exists()
-
-
-@pytest.mark.parametrize("hours", [1, 24 * 400])
-def test_a_process_number_that_a_later_pulumi_has_now_counts_as_dead(
-    backend: Path, tmp_path: Path, hours: int
+@pytest.mark.parametrize(("program", "hours"), [("other", 0), ("pulumi", 1), ("pulumi", 24 * 400)])
+def test_a_process_number_that_a_later_program_has_now_counts_as_dead(
+    backend: Path, tmp_path: Path, program: str, hours: int
 ) -> None:
-    """It began after the lock was written."""
-    with living(tmp_path) as running:
+    """Another program, or a Pulumi that began after the lock was written."""
+    with living(tmp_path, program) as running:
         file = lock(backend, running.pid, since=(datetime.now(UTC) - timedelta(hours=hours)).isoformat())
         stack_locks.release("dev")
         assert not file.exists()

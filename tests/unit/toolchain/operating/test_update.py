@@ -12,7 +12,7 @@ import pytest
 
 from infra import agreed
 from infra.objects.job_kinds import OF_API, PYTORCHJOB
-from tests.unit.toolchain.conftest import git
+from tests.unit.toolchain.conftest import commit_all, git
 from toolchain.operating import environment, live_objects, pulumi_cli, pulumi_output, state, update
 from toolchain.steps import SetupError
 
@@ -246,9 +246,7 @@ History = Callable[..., None]
 
 def commit(clone: Path, text: str) -> str:
     (clone / "file").write_text(text)
-    git(clone, "add", "--all")
-    git(clone, "commit", "--quiet", "--message", text)
-    return git(clone, "rev-parse", "HEAD").strip()
+    return commit_all(clone, text)
 
 
 @pytest.fixture

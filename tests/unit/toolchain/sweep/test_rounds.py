@@ -172,21 +172,6 @@ def test_a_job_that_is_missing_still_when_it_was_made_again_ends_the_search(tmp_
     assert f"kubectl get {found.asked.resource}" in refused.value.fix
 
 
-def test_a_job_that_is_deleted_now_and_then_is_made_again_each_time(tmp_path: Path) -> None:
-    found = world(tmp_path, plan={"parallel": 1, "trials": 1})
-    paused = []
-
-    def pause() -> None:
-        paused.append(1)
-        if len(paused) in (1, 3, 5):
-            found.jobs.clear()
-        elif len(paused) > 5:
-            found.work()
-
-    rounds.search(found.asked, PlayedStudy(found), PlayedStack(found), found.said.append, pause)
-    assert found.submissions == [[], [0], [0], [0], [0], []]
-
-
 def test_a_cluster_that_does_not_answer_for_a_while_is_said_and_waited_for(tmp_path: Path) -> None:
     silent = frozenset({2, 3, 4, 6})
     found = world(tmp_path, silent=silent)
