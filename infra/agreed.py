@@ -1,11 +1,12 @@
 """Names and rules that the Pulumi program (infra/) and toolchain/ share.
 
 The toolchain runs before any package is installed. So this module, infra.atomic_file, infra.cluster_kinds, infra.paths,
-infra.process and infra.objects.labels import only the standard library.
+infra.process, infra.objects.kinds and infra.objects.labels import only the standard library.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -87,9 +88,24 @@ OWNER_ID = re.compile(r"[0-9a-f]{16}")
 TIMELINE, REPORT, RECORD, PRINTED, LOG = "timeline.json", "report.html", "run.json", "printed.jsonl", ".log"
 
 
-def is_record(found: object) -> bool:
-    """Whether this is the content of our run.json: a user's program may write another file of that name."""
-    return isinstance(found, dict) and {"uid", "outcome"} <= found.keys()
+def mapping(file: Path) -> dict[str, Any]:
+    """The mapping in a JSON file; empty if the file is missing, damaged, or has no mapping."""
+    try:
+        found = json.loads(file.read_text(errors="replace"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def recorded(folder: Path) -> dict[str, Any]:
+    """The content of our run.json in a run's folder; empty if there is none, or if a user's program wrote it."""
+    found = mapping(folder / RECORD)
+    return found if {"uid", "outcome"} <= found.keys() else {}
+
+
+def has_end(told: Mapping[str, Any], uid: str) -> bool:
+    """Whether the content of run.json has the end of the job with this uid."""
+    return bool(told.get("uid") == uid and told.get("end"))
 
 
 def is_of_record(name: str) -> bool:

@@ -20,7 +20,7 @@ from infra.agreed import listed
 from infra.clusters import selection
 from infra.clusters.discovery import ClusterContents
 from infra.config import ConfigError, Stack
-from infra.config.errors import paragraph
+from infra.config.errors import not_allowed
 from infra.config.names import quantity
 from infra.config.operator import KUEUE_NAMESPACE, Install, Queueing
 from infra.config.storage_kinds import OUR_VOLUME, StorageKind
@@ -178,7 +178,7 @@ def ensure_free(stack: Stack, look: Look, held: StackState, planned: Collection[
         others = dependents.of(look, there, held.objects, without) if there else []
         if there and (refusal := each.refusal(there, others)):
             key, value, allowed, fix = refusal
-            raise ConfigError(paragraph(stack.file, f"trainstack:{key}", value, allowed, fix))
+            raise not_allowed(stack.file, f"trainstack:{key}", value, allowed, fix)
 
 
 def ensure_not_older(stack: Stack, planned: Iterable[Manifest], live: Iterable[Manifest]) -> list[str]:
@@ -209,7 +209,7 @@ def ensure_not_older(stack: Stack, planned: Iterable[Manifest], live: Iterable[M
             "present commit"
         )
         value = f"(newer in the cluster: {told})"
-        raise ConfigError(paragraph(stack.file, "trainstack:operator", value, allowed, fix))
+        raise not_allowed(stack.file, "trainstack:operator", value, allowed, fix)
     return unknown
 
 
@@ -462,7 +462,7 @@ class _Check:
 
     def _refused(self, key: str, allowed: str, fix: str, value: str = "") -> ConfigError:
         found = value or self.wanted.claim
-        return ConfigError(paragraph(self.stack.file, f"trainstack:storage.{key}", found, allowed, fix))
+        return not_allowed(self.stack.file, f"trainstack:storage.{key}", found, allowed, fix)
 
     def _is_own(self) -> bool:
         return f"PersistentVolumeClaim/{self.wanted.namespace}/{self.wanted.claim}" in self.own
@@ -477,7 +477,7 @@ class _Check:
 
 def _absent(stack: Stack, found: str, fix: str) -> ConfigError:
     allowed = f"an existing claim of namespace {stack.cluster.namespace}: {found}"
-    return ConfigError(paragraph(stack.file, "trainstack:storage.claim", stack.claim, allowed, fix))
+    return not_allowed(stack.file, "trainstack:storage.claim", stack.claim, allowed, fix)
 
 
 def _is_selecting(claim: Manifest) -> bool:

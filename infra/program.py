@@ -13,8 +13,8 @@ import pulumi
 from infra import agreed, dataset
 from infra.clusters import addresses
 from infra.clusters.cluster import Cluster
-from infra.config import ConfigError, Stack, encrypted, from_raw, shell_variables, sweep_trials
-from infra.config.errors import paragraph
+from infra.config import Stack, encrypted, from_raw, shell_variables, sweep_trials
+from infra.config.errors import not_allowed
 from infra.config.load import PREFIX, Sections, ensure_as_written, own, sections, source, with_base
 from infra.config.training import Dataset
 from infra.image.component import Image
@@ -58,7 +58,7 @@ def with_trials(stack: Stack) -> Stack:
         return stack
     if stack.protected:
         allowed = f"no value if trainstack:protected is true ({stack.file}), because no review shows trials"
-        raise ConfigError(paragraph("the shell", agreed.TRIALS, file, allowed, f"unset {agreed.TRIALS}"))
+        raise not_allowed("the shell", agreed.TRIALS, file, allowed, f"unset {agreed.TRIALS}")
     sweep_trials.ensure_asked(stack.jobs[0], stack.sweep, stack.file, under_way.job)
     search.ensure_same(stack, under_way.identity)
     (template,), sweep, mount_path = stack.jobs, search.search_section(stack), stack.storage.mount_path

@@ -7,7 +7,7 @@ from typing import Any
 
 from infra.agreed import listed
 from infra.config import ConfigError, Stack
-from infra.config.errors import paragraph
+from infra.config.errors import not_allowed
 
 SHOWN = 5
 KEEPS_OUT = ("NoSchedule", "NoExecute")
@@ -42,7 +42,7 @@ def reached(stack: Stack, nodes: Mapping[str, Taints]) -> list[str]:
 
 
 def _refused(stack: Stack, value: str, allowed: str, fix: str) -> ConfigError:
-    return ConfigError(paragraph(stack.file, "trainstack:storage.node", value, allowed, fix))
+    return not_allowed(stack.file, "trainstack:storage.node", value, allowed, fix)
 
 
 def is_taken(taints: Taints, tolerations: Sequence[Mapping[str, Any]]) -> bool:

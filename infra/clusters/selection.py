@@ -18,8 +18,8 @@ from infra.clusters.existing.component import ExistingClusters
 from infra.clusters.kind.component import KindClusters
 from infra.clusters.microk8s.component import MicroK8sClusters
 from infra.clusters.node_folders import ensure_one_folder
-from infra.config import ConfigError, Stack
-from infra.config.errors import paragraph
+from infra.config import Stack
+from infra.config.errors import not_allowed
 from infra.config.names import quantity
 from infra.config.operator import KUEUE_NAMESPACE, Install, Queueing
 from infra.config.resources import counted
@@ -176,7 +176,7 @@ def ensure_offered(stack: Stack, offered: Mapping[str, Decimal]) -> None:
                 )
                 fix = f"lower resources.{of} or replicas, or install the device plugin of {name} on the cluster's nodes"
                 shown = job.resources.gpu if of == "gpu" else value
-                raise ConfigError(paragraph(stack.file, key, shown, allowed, fix))
+                raise not_allowed(stack.file, key, shown, allowed, fix)
 
 
 def job_key(stack: Stack, name: str) -> str:

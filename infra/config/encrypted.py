@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from infra.config.errors import ConfigError, key_of, paragraph
+from infra.config.errors import ConfigError, key_of, not_allowed, paragraph
 
 Path = tuple[str | int, ...]
 SHOWN = "(secret)"
@@ -72,7 +72,7 @@ def _restored(name: str, given: Any, written: Any, file: str) -> Any:
     there, here = dict(leaves(given)), dict(leaves(written))
     encrypted = {path for path, each in here.items() if is_encrypted(each)}
     if not encrypted or there.keys() != here.keys():
-        raise ConfigError(paragraph(file, key_of((name,)), SHOWN, ALLOWED, FIX))
+        raise not_allowed(file, key_of((name,)), SHOWN, ALLOWED, FIX)
     return _with_marks(given, encrypted)
 
 

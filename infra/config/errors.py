@@ -47,6 +47,11 @@ def explain(
     return ConfigError("\n".join(seen.values()))
 
 
+def not_allowed(file: str, key: str, value: object, allowed: str, fix: str) -> ConfigError:
+    """The error for one value; the parameters are those of `paragraph`."""
+    return ConfigError(paragraph(file, key, value, allowed, fix))
+
+
 def paragraph(file: str, key: str, value: object, allowed: str, fix: str) -> str:
     """The form of every configuration error.
 

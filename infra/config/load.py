@@ -19,7 +19,7 @@ from infra.config import matrix_jobs, mount_paths, stack_text, sweep_trials
 from infra.config.cluster import ClusterConfig, Guard
 from infra.config.data_sets import USUAL, ensure_none_is_moved
 from infra.config.encrypted import SHOWN, ensure_in_env, is_encrypted, leaves
-from infra.config.errors import ConfigError, Extending, explain, key_of, paragraph, takes_null
+from infra.config.errors import ConfigError, Extending, explain, key_of, not_allowed, takes_null
 from infra.config.image import ImageConfig
 from infra.config.job import JobConfig
 from infra.config.matrix import MatrixConfig
@@ -217,19 +217,17 @@ def jobs_of(given: Sections, file: str) -> tuple[JobConfig, ...]:
     if not jobs or (given.job and given.jobs):
         fix = "move `job` into the list `jobs`" if jobs else "add `trainstack:job: {name: mnist}`"
         found = "(present beside jobs)" if jobs else "(absent)"
-        raise ConfigError(
-            paragraph(file, f"{PREFIX}job", found, "one job in `job`, or a list in `jobs`", fix)
-        )
+        raise not_allowed(file, f"{PREFIX}job", found, "one job in `job`, or a list in `jobs`", fix)
     if given.matrix and not given.job:
         fix = "write the common keys of the jobs as `trainstack:job`, instead of `trainstack:jobs`"
-        raise ConfigError(
-            paragraph(file, f"{PREFIX}matrix", "(present beside jobs)", "matrix only together with job", fix)
+        raise not_allowed(
+            file, f"{PREFIX}matrix", "(present beside jobs)", "matrix only together with job", fix
         )
     if given.sweep and (given.matrix or not given.job):
         found = f"(present beside {'matrix' if given.matrix else 'jobs'})"
         fix = "give the search a stack of its own, with one job"
         allowed = "sweep only together with job, without jobs and without matrix"
-        raise ConfigError(paragraph(file, f"{PREFIX}sweep", found, allowed, fix))
+        raise not_allowed(file, f"{PREFIX}sweep", found, allowed, fix)
     if given.matrix and given.job:
         return matrix_jobs.jobs(given.job, given.matrix, file)
     names = [job.name for job in jobs]
@@ -237,7 +235,7 @@ def jobs_of(given: Sections, file: str) -> tuple[JobConfig, ...]:
         if job in names[:place]:
             fix = f"rename it, for example `name: {job}-{place + 1}`"
             key = f"{PREFIX}jobs[{place}].name"
-            raise ConfigError(paragraph(file, key, job, "different names for the jobs of a stack", fix))
+            raise not_allowed(file, key, job, "different names for the jobs of a stack", fix)
     return jobs
 
 
@@ -247,7 +245,7 @@ def _ensure_an_image(given: Sections, file: str) -> None:
         return
     allowed = "image.repository (built here and pushed) or image.reference (ready-made) with `cluster.kind: existing`"
     fix = "add `repository: <registry>/<path>`, a repository that the cluster can pull from"
-    raise ConfigError(paragraph(file, f"{PREFIX}image.repository", "(absent)", allowed, fix))
+    raise not_allowed(file, f"{PREFIX}image.repository", "(absent)", allowed, fix)
 
 
 def _ensure_runs_leave_models(given: Sections, jobs: tuple[JobConfig, ...], file: str) -> None:
@@ -256,8 +254,8 @@ def _ensure_runs_leave_models(given: Sections, jobs: tuple[JobConfig, ...], file
         if job.run_id and job.model is None:
             key = _key(given, place, "runId")
             allowed = "no value if job.model is null: there is no model to take"
-            raise ConfigError(
-                paragraph(file, key, job.run_id, allowed, "remove runId, or name the model's file in model")
+            raise not_allowed(
+                file, key, job.run_id, allowed, "remove runId, or name the model's file in model"
             )
 
 
@@ -279,7 +277,7 @@ def _ensure_length(stack: Stack, key: str, given: str | None, name: str, longest
         allowed = f"at most {longest} characters: {why}"
         fix = f"write for example `{key.rpartition('.')[2]}: {name[:longest].rstrip('-.')}`"
         found = given or f"(absent, so {name})"
-        raise ConfigError(paragraph(stack.file, f"{PREFIX}{key}", found, allowed, fix))
+        raise not_allowed(stack.file, f"{PREFIX}{key}", found, allowed, fix)
 
 
 def _ensure_a_job_can_prepare(stack: Stack) -> None:
@@ -293,7 +291,7 @@ def _ensure_a_job_can_prepare(stack: Stack) -> None:
     fix = f"write for example `claim: {shorter}`"
     if stack.storage.kind is StorageKind.CLAIM:
         fix = "remove prepare, or write `prepare: false`"
-    raise ConfigError(paragraph(stack.file, f"{PREFIX}storage.claim", given, allowed, fix))
+    raise not_allowed(stack.file, f"{PREFIX}storage.claim", given, allowed, fix)
 
 
 def _ensure_root_is_not_needed(stack: Stack) -> None:
@@ -301,7 +299,7 @@ def _ensure_root_is_not_needed(stack: Stack) -> None:
     if stack.cluster.guard is Guard.DENY and stack.prepared_by_job:
         allowed = "false with `cluster.guard: deny`: the Job that prepares the folder runs as root"
         fix = "write `prepare: false`, and make the folder writable for the pods' user yourself"
-        raise ConfigError(paragraph(stack.file, f"{PREFIX}storage.prepare", True, allowed, fix))
+        raise not_allowed(stack.file, f"{PREFIX}storage.prepare", True, allowed, fix)
 
 
 def _ensure_on_the_nodes(stack: Stack, job: JobConfig, key: str) -> None:
@@ -316,7 +314,7 @@ def _ensure_on_the_nodes(stack: Stack, job: JobConfig, key: str) -> None:
                 "an absolute path of a folder on the nodes; a relative path only with `cluster.kind: kind`"
             )
             fix = "write the folder's path on the nodes, for example `folder: /var/lib/trainstack/data`"
-            raise ConfigError(paragraph(stack.file, f"{key}[{place}].folder", each.folder, allowed, fix))
+            raise not_allowed(stack.file, f"{key}[{place}].folder", each.folder, allowed, fix)
 
 
 def _ensure_a_folder(stack: Stack) -> None:
@@ -329,7 +327,7 @@ def _ensure_a_folder(stack: Stack) -> None:
             )
             fix = f"remove {name}: the PersistentVolume decides which nodes reach the files"
             value = getattr(stack.storage, name)
-            raise ConfigError(paragraph(stack.file, f"{PREFIX}storage.{name}", value, allowed, fix))
+            raise not_allowed(stack.file, f"{PREFIX}storage.{name}", value, allowed, fix)
 
 
 def _ensure_trainjobs_can(stack: Stack, given: Sections) -> None:
@@ -341,7 +339,7 @@ def _ensure_trainjobs_can(stack: Stack, given: Sections) -> None:
             value = rule.is_given(job)
             if value is not None:
                 key = _key(given, place, path)
-                raise ConfigError(paragraph(stack.file, key, value, rule.allowed, rule.fix))
+                raise not_allowed(stack.file, key, value, rule.allowed, rule.fix)
 
 
 def _ensure_queue_admits(stack: Stack, given: Sections) -> None:
@@ -350,16 +348,14 @@ def _ensure_queue_admits(stack: Stack, given: Sections) -> None:
         if job.priority and not job.queue:
             fix = "add `queue: NAME`, or remove it; for Kubernetes, write `pod: {spec: {priorityClassName: NAME}}`"
             allowed = "no value without queue: only Kueue uses it"
-            raise ConfigError(
-                paragraph(stack.file, _key(given, place, "priority"), job.priority, allowed, fix)
-            )
+            raise not_allowed(stack.file, _key(given, place, "priority"), job.priority, allowed, fix)
     quota = stack.cluster.queue
     if quota is None:
         return
     if stack.operator.queue is not Queueing.KUEUE:
         allowed = f"no value if operator.queue is {Queueing.NONE}: only Kueue uses a quota"
         fix = f"write `trainstack:operator: {{queue: {Queueing.KUEUE}}}`, or remove cluster.queue"
-        raise ConfigError(paragraph(stack.file, f"{PREFIX}cluster.queue", "(present)", allowed, fix))
+        raise not_allowed(stack.file, f"{PREFIX}cluster.queue", "(present)", allowed, fix)
     for place, job in enumerate(stack.jobs):
         if job.queue in quota.local_queues:
             _ensure_in_quota(job, quota, stack.file, partial(_key, given, place))
@@ -370,7 +366,7 @@ def _ensure_in_quota(job: JobConfig, quota: QueueConfig, file: str, key: Callabl
     if job.priority and quota.priorities and job.priority not in quota.priorities:
         allowed = f"one of cluster.queue.priorities: {', '.join(sorted(quota.priorities))}"
         fix = f"add it to cluster.queue.priorities, or write `priority: {min(quota.priorities)}`"
-        raise ConfigError(paragraph(file, key("priority"), job.priority, allowed, fix))
+        raise not_allowed(file, key("priority"), job.priority, allowed, fix)
     pods, gpu = job.replicas.total, job.resources.gpu_resource
     asked = {**job.resources.limits(), **job.resources.requests.quantities()}
     for name, each in [*asked.items(), ("pods", "1")]:
@@ -386,7 +382,7 @@ def _ensure_in_quota(job: JobConfig, quota: QueueConfig, file: str, key: Callabl
                 if name == gpu
                 else f"remove {path}, or name another queue of the namespace in job.queue: one that counts {name}"
             )
-            raise ConfigError(paragraph(file, key(path), each, allowed, fix))
+            raise not_allowed(file, key(path), each, allowed, fix)
         if most is not None and wanted > most:
             allowed = (
                 f"at most {most.normalize():f} {amount} for all replicas together: queue {job.queue} cannot get more; "
@@ -394,7 +390,7 @@ def _ensure_in_quota(job: JobConfig, quota: QueueConfig, file: str, key: Callabl
             )
             lower = path if path == "replicas" else f"{path} or replicas"
             fix = f"lower {lower}, or raise nominalQuota.{amount} of a flavor of cluster.queue"
-            raise ConfigError(paragraph(file, key(path), pods if name == "pods" else each, allowed, fix))
+            raise not_allowed(file, key(path), pods if name == "pods" else each, allowed, fix)
 
 
 def _key(given: Sections, place: int, path: str) -> str:
@@ -438,21 +434,17 @@ def _document(path: Path) -> dict[str, Any]:
             f"{file}: not a stack file\n  allowed: a mapping `config` of sections\n  fix: {fix}"
         )
     if "environment" in document:
-        raise ConfigError(
-            paragraph(
-                file,
-                "environment",
-                "(present)",
-                "no Pulumi environment: a review reads only the stack file",
-                "remove it, and write its values into the stack file",
-            )
+        raise not_allowed(
+            file,
+            "environment",
+            "(present)",
+            "no Pulumi environment: a review reads only the stack file",
+            "remove it, and write its values into the stack file",
         )
     for key in config or {}:
         if ":" not in key:
             fix = f"write `{PREFIX}{key}`"
-            raise ConfigError(
-                paragraph(file, f"config.{key}", "(present)", "keys with a project: `PROJECT:KEY`", fix)
-            )
+            raise not_allowed(file, f"config.{key}", "(present)", "keys with a project: `PROJECT:KEY`", fix)
     return document
 
 
@@ -466,12 +458,12 @@ def base_of(given: Mapping[str, Any], path: Path) -> Path | None:
         fix = (
             f"write for example `{PREFIX}{EXTENDS}: base` for {os.path.relpath(path.with_name('base.yaml'))}"
         )
-        raise ConfigError(paragraph(file, f"{PREFIX}{EXTENDS}", name, allowed, fix))
+        raise not_allowed(file, f"{PREFIX}{EXTENDS}", name, allowed, fix)
     base = path.with_name(f"{name}.yaml")
     if base.is_symlink() or not base.is_file():
         fix = f"add the file {os.path.relpath(base)}, or remove `{PREFIX}{EXTENDS}`"
-        raise ConfigError(
-            paragraph(file, f"{PREFIX}{EXTENDS}", name, "an existing file that is not a symbolic link", fix)
+        raise not_allowed(
+            file, f"{PREFIX}{EXTENDS}", name, "an existing file that is not a symbolic link", fix
         )
     return base
 
@@ -494,21 +486,17 @@ def _base_sections(base: Path) -> dict[str, Any]:
     others += [f"config.{key}" for key in document.get("config") or {} if not key.startswith(PREFIX)]
     for key in others:
         allowed = f"only `config` with keys `{PREFIX}…`: Pulumi does not read a base"
-        raise ConfigError(paragraph(file, key, "(present)", allowed, "move it to each stack file"))
+        raise not_allowed(file, key, "(present)", allowed, "move it to each stack file")
     if EXTENDS in found:
         fix = "remove it, and write the keys of that file into this file or into the stack files"
-        raise ConfigError(
-            paragraph(
-                file, f"{PREFIX}{EXTENDS}", found[EXTENDS], "no value: a base extends no other base", fix
-            )
+        raise not_allowed(
+            file, f"{PREFIX}{EXTENDS}", found[EXTENDS], "no value: a base extends no other base", fix
         )
     for path, value in leaves(found):
         if is_encrypted(value):
             allowed = "plain text: each stack has its own encryption key"
             fix = "remove it, and set it in each stack file: pulumi config set --secret --path"
-            raise ConfigError(
-                paragraph(f"{file}:{_line(_lines(base), path)}", key_of(path), SHOWN, allowed, fix)
-            )
+            raise not_allowed(f"{file}:{_line(_lines(base), path)}", key_of(path), SHOWN, allowed, fix)
     return found
 
 
@@ -597,7 +585,7 @@ def ensure_one_place(root: Path) -> None:
             fix = (
                 "write `stackConfigDir: stacks`, and write all configuration into the stack files in stacks/"
             )
-            raise ConfigError(paragraph("Pulumi.yaml", key, project.get(key), f"{values[-1]!r}", fix))
+            raise not_allowed("Pulumi.yaml", key, project.get(key), f"{values[-1]!r}", fix)
 
 
 def ensure_as_written(given: Mapping[str, Any], written: Mapping[str, Any], file: str) -> None:
@@ -621,8 +609,8 @@ def ensure_as_written(given: Mapping[str, Any], written: Mapping[str, Any], file
                 "write the value into the stack file (pulumi config set), and remove it where Pulumi found it: "
                 "`config` in Pulumi.yaml, --config, --config-file, another stackConfigDir"
             )
-            raise ConfigError(
-                paragraph(file, key_of(path), f"{found} from Pulumi", f"{meant}, as the stack file says", fix)
+            raise not_allowed(
+                file, key_of(path), f"{found} from Pulumi", f"{meant}, as the stack file says", fix
             )
 
 
@@ -647,7 +635,7 @@ def job_path(path: Path, job: str) -> tuple[str | int, ...]:
             f"a change of all jobs together: `matrix` makes {job} from `job`, and no keys are for {job} alone"
         )
         fix = "change job or matrix.options, or write this job into another stack"
-        raise ConfigError(paragraph(os.path.relpath(path), f"{PREFIX}matrix", "(present)", allowed, fix))
+        raise not_allowed(os.path.relpath(path), f"{PREFIX}matrix", "(present)", allowed, fix)
     if "job" in found:
         return ("config", f"{PREFIX}job")
     places = [each["name"] for each in found["jobs"]]

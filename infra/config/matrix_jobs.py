@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from infra.config.errors import ConfigError, explain, key_of, paragraph
+from infra.config.errors import ConfigError, explain, key_of, not_allowed
 from infra.config.job import JobConfig
 from infra.config.matrix import Combination, MatrixConfig, label
 from infra.config.matrix_keys import segments
@@ -29,7 +29,7 @@ def jobs(template: JobConfig, matrix: MatrixConfig, file: str) -> tuple[JobConfi
     """
     if template.run_id:
         allowed = "no value with matrix: a finished run belongs to one job"
-        raise ConfigError(paragraph(file, key_of(("job", "runId")), template.run_id, allowed, "remove runId"))
+        raise not_allowed(file, key_of(("job", "runId")), template.run_id, allowed, "remove runId")
     made: dict[str, JobConfig] = {}
     for values in matrix.combinations():
         _ensure_named(template, values, made, file)
@@ -85,8 +85,8 @@ def _ensure_named(template: JobConfig, values: Combination, made: Container[str]
     if len(found) > JOB_NAME_LENGTH:
         allowed = f"job names of at most {JOB_NAME_LENGTH} characters; this name has {len(found)}"
         fix = f"shorten job.name ({template.name}) or the values, or vary fewer keys"
-        raise ConfigError(paragraph(file, key, f"(makes {found})", allowed, fix))
+        raise not_allowed(file, key, f"(makes {found})", allowed, fix)
     if found in made:
         allowed = "values with which all jobs have different names"
         fix = "write one of the values differently"
-        raise ConfigError(paragraph(file, key, f"(makes {found} twice)", allowed, fix))
+        raise not_allowed(file, key, f"(makes {found} twice)", allowed, fix)

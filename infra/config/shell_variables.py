@@ -6,7 +6,6 @@ records their names. Any other value comes from the user's shell, and no review 
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Mapping
 
@@ -48,11 +47,7 @@ CHANGES: dict[str, str] = {
 
 def of_shell(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     """The variables of CHANGES with another value than in set-up's record; without a record, all that are set."""
-    try:
-        recorded = json.loads(RECORD.read_text())
-        known = {name: recorded.get(name) for name in CHANGES}
-    except (OSError, ValueError, AttributeError):
-        known = {}
+    known = agreed.mapping(RECORD)
     return {
         name: environment[name]
         for name in CHANGES

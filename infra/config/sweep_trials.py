@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from infra.config.errors import ConfigError, key_of, paragraph
+from infra.config.errors import key_of, not_allowed
 from infra.config.image import ImageConfig
 from infra.config.job import JobConfig
 from infra.config.matrix_jobs import made_from, template_with
@@ -65,7 +65,7 @@ def ensure_asked(template: JobConfig, sweep: SweepConfig | None, file: str, job:
         shown = f"(trials would have the names {found}0, {found}1 and so on)" if found else "(absent)"
         allowed = f"the running search, whose trials have the names {job}0, {job}1 and so on"
         fix = "undo the edit of sweep, sweep.name or job.name; or end the search: Ctrl-C, then `make up`"
-        raise ConfigError(paragraph(file, key_of(("sweep",)), shown, allowed, fix))
+        raise not_allowed(file, key_of(("sweep",)), shown, allowed, fix)
 
 
 def job_name(template: str, sweep: SweepConfig, number: int | str) -> str:
@@ -100,19 +100,17 @@ def ensure_possible(template: JobConfig, sweep: SweepConfig, image: ImageConfig,
             "nothing if the Dockerfile of image.dockerfile does not build on our trainer image: only our trainer "
             "reports how good a trial is"
         )
-        raise ConfigError(paragraph(file, key_of(("sweep",)), "(present)", allowed, "remove sweep"))
+        raise not_allowed(file, key_of(("sweep",)), "(present)", allowed, "remove sweep")
     for key, found in (("runId", template.run_id), ("runPolicy.suspend", template.run_policy.suspend)):
         if found:
             allowed = "no value with sweep: the jobs of a search train"
-            raise ConfigError(
-                paragraph(file, key_of(("job", key)), found, allowed, f"remove {key}, or sweep")
-            )
+            raise not_allowed(file, key_of(("job", key)), found, allowed, f"remove {key}, or sweep")
     # Ten times the number: if a proposal is interrupted by a kill, its number stays unused.
     longest = job_name(template.name, sweep, 10 * sweep.trials)
     if len(longest) > JOB_NAME_LENGTH:
         allowed = f"job names of at most {JOB_NAME_LENGTH} characters; {longest} has {len(longest)}"
         fix = f"shorten sweep.name, or job.name ({template.name})"
-        raise ConfigError(paragraph(file, key_of(("sweep", "name")), sweep.name, allowed, fix))
+        raise not_allowed(file, key_of(("sweep", "name")), sweep.name, allowed, fix)
     for end in (0, -1):
         values = {key: each.values[end] for key, each in sweep.space.items()}
         job(template, sweep, "/models", file, Trial(0, values))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from decimal import Decimal
 
-from infra.config import ConfigError, Stack
-from infra.config.errors import paragraph
+from infra.config import Stack
+from infra.config.errors import not_allowed
 from infra.config.names import quantity
 from infra.config.resources import counted
 from infra.objects.labels import stack_labels
@@ -60,7 +60,7 @@ def ensure_quota(stack: Stack, hard: dict[str, str], controllers: Iterable[Manif
             elsewhere = ", or give the controllers another namespace (operator.namespace)"
             fix = f"raise it, or lower the jobs' replicas or resources{elsewhere if beside else ''}"
             allowed = f"at least {used[name].normalize():f}, the sum of {whose}"
-            raise ConfigError(paragraph(stack.file, key, limit, allowed, fix))
+            raise not_allowed(stack.file, key, limit, allowed, fix)
 
 
 def _is_in(controller: Manifest, namespace: str) -> bool:
@@ -81,4 +81,4 @@ def ensure_ratio(stack: Stack, ratio: int | None) -> None:
             key = "trainstack:cluster.limitRange.memoryRatio"
             allowed = f"at least limit / request of job {job.name}: its limit is {limit}, its request {asked}"
             fix = f"raise resources.requests.memory of job {job.name}, or the ratio"
-            raise ConfigError(paragraph(stack.file, key, ratio, allowed, fix))
+            raise not_allowed(stack.file, key, ratio, allowed, fix)

@@ -9,7 +9,6 @@ import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from infra import agreed, docker, paths
 from infra.clusters import registries
@@ -134,7 +133,9 @@ def logged_in(address: str, basic: str) -> Iterator[dict[str, str]]:
     # Not in /tmp: a docker from a snap has its own /tmp.
     with tempfile.TemporaryDirectory(dir=paths.STATE, prefix=".docker-") as folder:
         settings = {
-            name: value for name, value in _settings(user / DOCKER_CONFIG_FILE).items() if name not in HELPERS
+            name: value
+            for name, value in agreed.mapping(user / DOCKER_CONFIG_FILE).items()
+            if name not in HELPERS
         }
         place = Path(folder)
         (place / DOCKER_CONFIG_FILE).write_text(json.dumps({**settings, "auths": {address: {"auth": basic}}}))
@@ -142,12 +143,3 @@ def logged_in(address: str, basic: str) -> Iterator[dict[str, str]]:
             if other.name != DOCKER_CONFIG_FILE:
                 (place / other.name).symlink_to(other.absolute())
         yield {"DOCKER_CONFIG": folder}
-
-
-def _settings(file: Path) -> dict[str, Any]:
-    """The file's content; empty for a file that docker itself refuses."""
-    try:
-        found = json.loads(file.read_text())
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}

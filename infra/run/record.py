@@ -181,10 +181,10 @@ class Record:
     def _begin(self, job: Mapping[str, Any]) -> None:
         """Read the existing record: of an earlier wait, or of an earlier job with the same run."""
         assert self.folder
-        before = read(self.folder)
+        before = agreed.recorded(self.folder)
         with suppress(OSError):
             self.timeline.add((self.folder / agreed.TIMELINE).read_text())
-        if has_end(before, self.api.uid) and not (self.sends and not before.get(SENT)):
+        if agreed.has_end(before, self.api.uid) and not (self.sends and not before.get(SENT)):
             self.adds, self.told = False, before
             return
         same = before if before.get("uid") == self.api.uid else {}
@@ -250,20 +250,6 @@ class Record:
         if line not in self._said:
             self._said.add(line)
             self.api.show(f"{self.api.name}: {line}")
-
-
-def read(folder: Path) -> dict[str, Any]:
-    """The content of our run.json in a run's folder; empty if there is none, or it is not ours."""
-    try:
-        found = json.loads((folder / agreed.RECORD).read_text())
-    except (OSError, ValueError):
-        return {}
-    return found if agreed.is_record(found) else {}
-
-
-def has_end(told: Mapping[str, Any], uid: str) -> bool:
-    """Whether the content of run.json has the end of the job with this uid."""
-    return bool(told.get("uid") == uid and told.get("end"))
 
 
 def configuration(job: Mapping[str, Any], pods: Iterable[Mapping[str, Any]], kind: JobKind) -> dict[str, Any]:
@@ -336,7 +322,7 @@ def place(folder: Path, model: str) -> None:
 
 
 def _is_ours(file: Path) -> bool:
-    return not file.exists() or bool(read(file.parent)) or not file.read_bytes().strip()
+    return not file.exists() or bool(agreed.recorded(file.parent)) or not file.read_bytes().strip()
 
 
 def _ensure_folder(folder: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -46,12 +45,7 @@ def record_folder(props: Props) -> Path | None:
 
 def epochs_of(folder: Path | None) -> int | None:
     """The number of epochs of the run in this folder; None if unknown."""
-    if folder is None:
-        return None
-    try:
-        count = json.loads((folder / CONFIG).read_text()).get("epochs")
-    except (OSError, ValueError):
-        return None
+    count = agreed.mapping(folder / CONFIG).get("epochs") if folder else None
     return int(count) if count else None
 
 

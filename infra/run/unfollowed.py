@@ -12,7 +12,7 @@ from pathlib import Path
 from kubernetes.client.exceptions import ApiException
 from kubernetes.config import ConfigException
 
-from infra import paths
+from infra import agreed, paths
 from infra.clusters import addresses
 from infra.config import Stack
 from infra.config.sweep_trials import FOLDER, MODEL_DIR
@@ -36,7 +36,7 @@ def keep(stack: Stack, jobs: Iterable[Job], show: Callable[[str], None]) -> None
     models, address = paths.models(stack.name), addresses.of_stack(stack)
     for each in jobs:
         places = [folder / "runs" / each["run"] for folder in (models, models / FOLDER)]
-        known = any(record.has_end(record.read(place), each["uid"]) for place in places)
+        known = any(agreed.has_end(agreed.recorded(place), each["uid"]) for place in places)
         if known or each["name"] in stack.trials or not address.is_there:
             continue
         try:

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from infra import dataset
-from infra.config import ConfigError, Stack
-from infra.config.errors import key_of, paragraph
+from infra.config import Stack
+from infra.config.errors import key_of, not_allowed
 from infra.config.job import JobConfig
 from infra.config.matrix_jobs import made_from, template_with
 from infra.config.sweep import SweepConfig
@@ -28,9 +28,7 @@ def search_section(stack: Stack) -> SweepConfig:
     """The section `sweep`. Raises ConfigError if the stack has none."""
     if stack.sweep is None:
         fix = "write `trainstack:sweep: {options: {training.lr: [0.01, 0.1]}}`, see docs/sweep.md"
-        raise ConfigError(
-            paragraph(stack.file, key_of(("sweep",)), "(absent)", "a mapping with options", fix)
-        )
+        raise not_allowed(stack.file, key_of(("sweep",)), "(absent)", "a mapping with options", fix)
     return stack.sweep
 
 
@@ -52,7 +50,7 @@ def search(stack: Stack) -> dict[str, Any]:
             "run the search with a stack whose volume is on this machine, then copy the best options to this stack: "
             f"make promote FROM=<that stack> TO={stack.name} MIN_ACCURACY=<0 to 1>"
         )
-        raise ConfigError(paragraph(stack.file, key_of(("cluster", "kind")), f"({kind})", allowed, fix))
+        raise not_allowed(stack.file, key_of(("cluster", "kind")), f"({kind})", allowed, fix)
     return {
         "name": sweep.name,
         "job": job_name(stack.jobs[0].name, sweep, ""),
@@ -122,7 +120,7 @@ def ensure_same(stack: Stack, begun: str) -> None:
     if identity(stack) != begun:
         allowed = "the options, objective, training, image and data set with which the running search began"
         fix = "undo the edit of stack file, image or data; or end the search (Ctrl-C) and change `sweep.name`"
-        raise ConfigError(paragraph(stack.file, key_of(("sweep",)), "(another search)", allowed, fix))
+        raise not_allowed(stack.file, key_of(("sweep",)), "(another search)", allowed, fix)
 
 
 def _replaced(sweep: SweepConfig) -> list[str]:

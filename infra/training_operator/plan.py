@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from infra.clusters.discovery import GANG_FLAG, ClusterContents
 from infra.clusters.selection import job_key
 from infra.config import ConfigError, Stack
-from infra.config.errors import paragraph
+from infra.config.errors import not_allowed
 from infra.config.operator import KUEUE_NAMESPACE, Install, OperatorApi, Queueing
 from infra.objects.job_kinds import OF_API
 from infra.training_operator.patches import throughput
@@ -59,7 +59,7 @@ def plan(stack: Stack, found: ClusterContents) -> Plan:
         allowed = f"{Queueing.NONE}: operator.install is never, and this cluster has no Kueue"
         fix = f"write `install: {Install.AUTO}`, or ask an administrator to install Kueue"
         value = stack.operator.queue.value
-        raise ConfigError(paragraph(stack.file, "trainstack:operator.queue", value, allowed, fix))
+        raise not_allowed(stack.file, "trainstack:operator.queue", value, allowed, fix)
     kueue = installs and wants_kueue and not found.kueue
     wanted = {
         stack.cluster.namespace,
@@ -79,7 +79,7 @@ def plan(stack: Stack, found: ClusterContents) -> Plan:
 
 def _refused(stack: Stack, allowed: str, instead: Install) -> ConfigError:
     key, value = "trainstack:operator.install", stack.operator.install.value
-    return ConfigError(paragraph(stack.file, key, value, allowed, f"write `install: {instead.value}`"))
+    return not_allowed(stack.file, key, value, allowed, f"write `install: {instead.value}`")
 
 
 def ensure_throughput_heeded(stack: Stack, operator: bool) -> None:
@@ -91,7 +91,7 @@ def ensure_throughput_heeded(stack: Stack, operator: bool) -> None:
     for key, value in ({} if operator else throughput(stack.operator)).items():
         allowed = "no value: the operator is somebody else's, and the stack never changes it"
         fix = f"remove the key; or, if the cluster has no operator, write `install: {Install.ALWAYS}`"
-        raise ConfigError(paragraph(stack.file, f"trainstack:operator.{key}", value, allowed, fix))
+        raise not_allowed(stack.file, f"trainstack:operator.{key}", value, allowed, fix)
 
 
 def ensure_policies_heeded(stack: Stack, found: ClusterContents) -> None:
@@ -103,4 +103,4 @@ def ensure_policies_heeded(stack: Stack, found: ClusterContents) -> None:
             key = f"trainstack:{job_key(stack, job.name)}.runPolicy.schedulingPolicy"
             allowed = f"no value: the training-operator has no {GANG_FLAG}… and would ignore the key"
             fix = f"remove the key and {INSTEAD}; or install operator and scheduler yourself, with `install: never`"
-            raise ConfigError(paragraph(stack.file, key, "(present)", allowed, fix))
+            raise not_allowed(stack.file, key, "(present)", allowed, fix)

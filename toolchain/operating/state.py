@@ -15,7 +15,6 @@ from infra.cluster_kinds import ClusterKind
 from infra.objects import labels
 from toolchain.operating import state_copies
 from toolchain.paths import MODELS, ROOT
-from toolchain.runs import records
 
 RETAINED = "retainOnDelete"
 HALF_REPLACED = "pendingReplacement"
@@ -107,8 +106,8 @@ def unfollowed(deployment: Deployment, stack: str) -> list[dict[str, str]]:
     found = []
     for kind, metadata in jobs(deployment):
         run = (metadata.get("labels") or {}).get(labels.RUN)
-        known = records.recorded(MODELS / stack / "runs" / str(run))
-        if run and metadata.get("uid") and not (known.get("uid") == metadata["uid"] and known.get("end")):
+        known = agreed.recorded(MODELS / stack / "runs" / str(run))
+        if run and metadata.get("uid") and not agreed.has_end(known, metadata["uid"]):
             found.append(
                 {"kind": kind, "run": run, **{key: metadata[key] for key in ("namespace", "name", "uid")}}
             )

@@ -6,12 +6,12 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from infra import agreed
 from infra.atomic_file import write_whole
 from toolchain.images import cluster_images
 from toolchain.machine import engine, processes
 from toolchain.operating import environment, setup
 from toolchain.paths import LOCAL, cache
-from toolchain.runs import records
 from toolchain.steps import phase_times
 from toolchain.tools import build, installed, venv
 
@@ -137,7 +137,7 @@ def keep(stack: str, seconds: float) -> None:
 
 
 def _kept() -> dict[str, Any]:
-    return {name: value for name, value in records.mapping(FILE).items() if isinstance(value, int | float)}
+    return {name: value for name, value in agreed.mapping(FILE).items() if isinstance(value, int | float)}
 
 
 def _about(seconds: float) -> str:

@@ -162,7 +162,7 @@ def read(folder: Path) -> Run:
     results = {name: value for line in printed for name, value in line.items() if number(value) is not None}
     epochs = [line for line in journal if "accuracy" in line]
     last = epochs[-1] if epochs else {"test_loss": results.get("loss"), **results}
-    told, config = recorded(folder), mapping(folder / CONFIG)
+    told, config = agreed.recorded(folder), agreed.mapping(folder / CONFIG)
     written = {path: at for path, at in _written(folder).items() if not agreed.is_of_record(path.name)}
     end = seconds_of(told.get("end"))
     return Run(
@@ -176,16 +176,10 @@ def read(folder: Path) -> Run:
         seconds=number(last.get("training_s")) if journal else _seconds(told),
         ended=datetime.fromtimestamp(max(written.values(), default=end or folder.stat().st_mtime)),
         model=_model(folder, told, sorted(written)),
-        origin=mapping(folder / ORIGIN),
+        origin=agreed.mapping(folder / ORIGIN),
         told=told,
         results={name: value for name, value in results.items() if name not in NO_RESULT},
     )
-
-
-def recorded(folder: Path) -> dict[str, Any]:
-    """The run's run.json; empty if it is missing, or if the program itself wrote it."""
-    found = mapping(folder / agreed.RECORD)
-    return found if agreed.is_record(found) else {}
 
 
 def _of(told: Mapping[str, Any]) -> dict[str, Any]:
@@ -251,15 +245,6 @@ def number(value: object) -> float | None:
 
 def _is_model(path: Path) -> bool:
     return path.suffix == ".pt" and not any(word in path.stem.split(".") for word in PASSING)
-
-
-def mapping(file: Path) -> dict[str, Any]:
-    """The mapping in a JSON file; empty if it is missing, damaged, or not a mapping."""
-    try:
-        found = json.loads(file.read_text(errors="replace"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def metrics(run: Run) -> list[dict[str, Any]]:

@@ -21,20 +21,9 @@ _MAJOR = re.compile(r"/v\d+$")
 _STAMPS = {
     "pulumi": "-X github.com/pulumi/pulumi/sdk/v3/go/common/version.Version=v{version}",
     "kubernetes": " ".join(
-        f"-X {package}.{name}"
-        for package, names in (
-            (
-                "k8s.io/component-base/version",
-                ("gitVersion=v{version}", "gitMajor={major}", "gitMinor={minor}"),
-            ),
-            ("k8s.io/component-base/version", ("gitTreeState=clean",)),
-            (
-                "k8s.io/client-go/pkg/version",
-                ("gitVersion=v{version}", "gitMajor={major}", "gitMinor={minor}"),
-            ),
-            ("k8s.io/client-go/pkg/version", ("gitTreeState=clean",)),
-        )
-        for name in names
+        f"-X k8s.io/{package}/version.{name}"
+        for package in ("component-base", "client-go/pkg")
+        for name in ("gitVersion=v{version}", "gitMajor={major}", "gitMinor={minor}", "gitTreeState=clean")
     ),
 }
 

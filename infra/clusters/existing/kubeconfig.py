@@ -8,10 +8,9 @@ from pathlib import Path
 
 from infra import agreed
 from infra.clusters.existing import one_context
-from infra.config import ConfigError
 from infra.config.cluster import ClusterConfig
 from infra.config.cluster_access import valid_sections
-from infra.config.errors import paragraph
+from infra.config.errors import not_allowed
 from infra.objects.api import ApiAddress
 from infra.objects.kinds import NAMESPACE
 from infra.objects.look import Look, UnknownError
@@ -52,7 +51,7 @@ def ensure_named(file: str, cluster: ClusterConfig, asked: Look) -> None:
         live = str(found["metadata"].get("uid"))
         if live != cluster.id:
             allowed = f"{live}, the uid of namespace {ID_OF} in the cluster of {_by(cluster, path)}"
-            raise ConfigError(paragraph(file, f"{PREFIX}.id", cluster.id, allowed, _fix("id", live)))
+            raise not_allowed(file, f"{PREFIX}.id", cluster.id, allowed, _fix("id", live))
 
 
 def ensure_named_by(file: Path, show: Callable[[str], None]) -> None:
@@ -67,7 +66,7 @@ def _ensure_context(file: str, wanted: str | None, path: Path) -> None:
     if wanted is not None and wanted not in known:
         allowed = f"a context of {path}: {', '.join(known) or 'it has none'}"
         fix = "use one of these, or remove `context` to use the current context" if known else OTHER_FILE
-        raise ConfigError(paragraph(file, f"{PREFIX}.context", wanted, allowed, fix))
+        raise not_allowed(file, f"{PREFIX}.context", wanted, allowed, fix)
 
 
 def _ensure_server(file: str, cluster: ClusterConfig, path: Path) -> None:
@@ -75,7 +74,7 @@ def _ensure_server(file: str, cluster: ClusterConfig, path: Path) -> None:
     found = str(entries[0]["cluster"].get("server", "")) if entries else ""
     if cluster.server and cluster.server.rstrip("/") != found.rstrip("/"):
         allowed = f"{found or '(none)'}, the server of {_by(cluster, path)}"
-        raise ConfigError(paragraph(file, f"{PREFIX}.server", cluster.server, allowed, _fix("server", found)))
+        raise not_allowed(file, f"{PREFIX}.server", cluster.server, allowed, _fix("server", found))
 
 
 def _by(cluster: ClusterConfig, path: Path) -> str:

@@ -17,7 +17,7 @@ from infra import agreed, paths
 from infra.config import ConfigError, Stack
 from infra.config.build_context import resolved
 from infra.config.data_sets import DataSet
-from infra.config.errors import paragraph
+from infra.config.errors import not_allowed
 from infra.dynamic import Props, Provider, missing, plain_props
 
 
@@ -71,7 +71,7 @@ def _contents(file: str, given: DataFolder) -> str:
     folder = resolved(text)
 
     def refused(allowed: str, fix: str) -> ConfigError:
-        return ConfigError(paragraph(file, given.key, text, allowed, fix))
+        return not_allowed(file, given.key, text, allowed, fix)
 
     if not folder.is_dir():
         raise refused(

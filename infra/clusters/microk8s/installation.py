@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from infra import paths
+from infra import agreed, paths
 from infra.clusters.microk8s import commands
 
 NAME = "microk8s"
@@ -38,10 +38,7 @@ def create(channel: str, addons: Iterable[str], name: str) -> dict[str, Any]:
 
 def is_ours(name: str) -> bool:
     """Whether the marker says that we installed MicroK8s for the stack's cluster of that name."""
-    try:
-        return "installed" in json.loads(paths.marker(name).read_bytes())
-    except (OSError, ValueError, TypeError):
-        return False
+    return "installed" in agreed.mapping(paths.marker(name))
 
 
 def reach(name: str, may_start: bool) -> None:

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from infra import agreed
+
 SYSCTLS = (
     "net/ipv4/ip_forward",
     "net/ipv6/conf/all/forwarding",
@@ -61,10 +63,7 @@ def boot_id() -> str:
 
 def _saved_settings(path: Path) -> dict[str, Any] | None:
     """What `save_settings` wrote in this boot; None if there is no whole file of this boot."""
-    try:
-        kept: dict[str, Any] = json.loads(path.read_text())
-    except (FileNotFoundError, json.JSONDecodeError):
-        return None
+    kept = agreed.mapping(path)
     return kept if kept.get("boot") == boot_id() else None
 
 
