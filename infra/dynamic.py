@@ -30,7 +30,7 @@ class Provider(ResourceProvider):
     """The base of our providers: says which changed inputs replace a resource, and which update it in place."""
 
     serialize_as_secret_always = False
-    # Input properties whose change replaces the object. Changes of other properties update it in place or are ignored.
+    # Input properties whose change replaces the object, or does the work of `create` again. Other changes are ignored.
     replaced_by: tuple[str, ...] = ()
     updated_by: tuple[str, ...] = ()
     # Input properties that an update only copies into the state: ADDRESS, for resources that reach a cluster.
@@ -44,15 +44,19 @@ class Provider(ResourceProvider):
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
         replaces = changed(self.replaced_by, _olds, _news)
-        updates = changed((*self.updated_by, *self.taken_over), _olds, _news)
-        return DiffResult(
-            changes=bool(replaces or updates), replaces=replaces, stables=[], delete_before_replace=True
-        )
+        changes = replaces or changed(self.taken_over, _olds, _news) or self.is_outdated(_olds, _news)
+        return DiffResult(changes=bool(changes), replaces=replaces, stables=[], delete_before_replace=True)
 
     def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
-        """Copy `taken_over` into the state. Providers with `updated_by` override this."""
+        """Do the work of `create` again if it is outdated; else copy `taken_over` into the state."""
+        if self.is_outdated(_olds, _news):
+            return UpdateResult(self.create(_news).outs)
         given = [key for key in self.taken_over if key in _olds or key in _news]
         return UpdateResult(plain_props(_olds) | {key: _news.get(key) for key in given})
+
+    def is_outdated(self, olds: Props, news: Props) -> bool:
+        """Whether an update has to do the work of `create` again."""
+        return bool(changed(self.updated_by, olds, news))
 
 
 class _Messages:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pulumi
-from pulumi.dynamic import CreateResult, ReadResult, Resource, UpdateResult
+from pulumi.dynamic import CreateResult, ReadResult, Resource
 
 from infra import docker, paths
 from infra.clusters import registries
@@ -40,9 +40,6 @@ class EngineImageProvider(Provider):
 
     def create(self, props: Props) -> CreateResult:
         return CreateResult(self.id, self.built(props))
-
-    def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
-        return UpdateResult(self.built(_news))
 
     def read(self, id_: str, props: Props) -> ReadResult:
         return ReadResult(id_, plain_props(props)) if docker.has_image(props["image"]) else missing()
@@ -97,23 +94,15 @@ class RegistryImageProvider(Provider):
     updated_by = ("registry", "container", "repository", "tag")
 
     def create(self, props: Props) -> CreateResult:
-        return CreateResult(f"{props['registry']}/{props['repository']}", _push(props))
-
-    def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
-        return UpdateResult(_push(_news))
+        name, repository, tag = props["registry"], props["repository"], props["tag"]
+        found = push.to_registry(props["image"], name, repository, tag)
+        reference = f"{registries.address_for_nodes(name)}/{repository}@{found}"
+        outs = plain_props(props) | {"digest": found, "reference": reference}
+        return CreateResult(f"{name}/{repository}", outs)
 
     def read(self, id_: str, props: Props) -> ReadResult:
         there = push.in_registry(props["registry"], props["repository"], props["digest"])
         return ReadResult(id_, plain_props(props)) if there else missing()
-
-
-def _push(props: Props) -> Props:
-    name, repository, tag = props["registry"], props["repository"], props["tag"]
-    found = push.to_registry(props["image"], name, repository, tag)
-    return plain_props(props) | {
-        "digest": found,
-        "reference": f"{registries.address_for_nodes(name)}/{repository}@{found}",
-    }
 
 
 class RegistryImage(Resource, module="trainstack", name="RegistryImage"):
@@ -135,15 +124,9 @@ class RepositoryImageProvider(Provider):
     updated_by = ("repository", "tag")
 
     def create(self, props: Props) -> CreateResult:
-        return CreateResult(props["repository"], _publish(props))
-
-    def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
-        return UpdateResult(_publish(_news))
-
-
-def _publish(props: Props) -> Props:
-    found = push.to_repository(props["image"], props["repository"], props["tag"])
-    return plain_props(props) | {"digest": found, "reference": f"{props['repository']}@{found}"}
+        found = push.to_repository(props["image"], props["repository"], props["tag"])
+        made = {"digest": found, "reference": f"{props['repository']}@{found}"}
+        return CreateResult(props["repository"], plain_props(props) | made)
 
 
 class RepositoryImage(Resource, module="trainstack", name="RepositoryImage"):
@@ -165,15 +148,8 @@ class ImportedImageProvider(Provider):
     updated_by = ("image", "instance")
 
     def create(self, props: Props) -> CreateResult:
-        return CreateResult(props["image"], _import(props))
-
-    def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
-        return UpdateResult(_import(_news))
-
-
-def _import(props: Props) -> Props:
-    pipe(["docker", "save", props["image"]], props["command"])
-    return plain_props(props) | {"reference": props["image"]}
+        pipe(["docker", "save", props["image"]], props["command"])
+        return CreateResult(props["image"], plain_props(props) | {"reference": props["image"]})
 
 
 class ImportedImage(Resource, module="trainstack", name="ImportedImage"):
@@ -191,19 +167,11 @@ class PulledImagesProvider(Provider):
     updated_by = ("references", "nodes", "instance")
 
     def create(self, props: Props) -> CreateResult:
-        _pull(props)
+        with ThreadPoolExecutor() as pool:
+            wanted = [(node, reference) for node in props["nodes"] for reference in props["references"]]
+            for done in [pool.submit(push.pull, *pair) for pair in wanted]:
+                done.result()
         return CreateResult(props["instance"], plain_props(props))
-
-    def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
-        _pull(_news)
-        return UpdateResult(plain_props(_news))
-
-
-def _pull(props: Props) -> None:
-    with ThreadPoolExecutor() as pool:
-        wanted = [(node, reference) for node in props["nodes"] for reference in props["references"]]
-        for done in [pool.submit(push.pull, *pair) for pair in wanted]:
-            done.result()
 
 
 class PulledImages(Resource, module="trainstack", name="PulledImages"):

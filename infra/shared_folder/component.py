@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 import pulumi
 from kubernetes.client.exceptions import ApiException
-from pulumi.dynamic import CreateResult, DiffResult, Resource, UpdateResult
+from pulumi.dynamic import CreateResult, Resource
 
 from infra import volumes
 from infra.clusters.cluster import Cluster
@@ -16,7 +17,7 @@ from infra.config import Stack
 from infra.config.errors import paragraph
 from infra.config.storage_kinds import StorageKind
 from infra.config.training import Dataset
-from infra.dynamic import ADDRESS, Props, Provider, changed, plain_props, show
+from infra.dynamic import ADDRESS, Props, Provider, plain_props, show
 from infra.job import helper_pods
 from infra.job.context import context
 from infra.job.run_id import run_id
@@ -43,23 +44,13 @@ class SharedFolderProvider(Provider):
     def create(self, props: Props) -> CreateResult:
         return CreateResult(props["path"], looked_at(props))
 
-    def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
-        if not self._looks_again(_olds, _news):
-            return super().update(_id, _olds, _news)
-        return UpdateResult(looked_at(_news))
-
-    def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
-        found = super().diff(_id, _olds, _news)
-        found.changes = found.changes or self._looks_again(_olds, _news)
-        return found
-
-    def _looks_again(self, olds: Props, news: Props) -> bool:
-        return bool(changed(self.updated_by, olds, news)) or not set(news["nodes"]) <= set(olds["nodes"])
+    def is_outdated(self, olds: Props, news: Props) -> bool:
+        return super().is_outdated(olds, news) or not set(news["nodes"]) <= set(olds["nodes"])
 
 
 def looked_at(props: Props) -> Props:
     """Run the probe. Returns the properties for the state; `nodes` are the probed nodes. Raises SharedFolderError."""
-    placements = [Placement.from_props(each) for each in props["placements"]]
+    placements = [Placement(**each) for each in props["placements"]]
     try:
         nodes = Probe(MountedClaim.from_props(props), placements, show).run()
     except NotSharedError as error:
@@ -115,7 +106,7 @@ def register(
         "claim": stack.claim,
         "mountPath": stack.storage.mount_path,
         "pod": helper_pods.spec_fields(stack.own_jobs, stack.storage.group),
-        "placements": [Placement.of(job).props() for job in stack.own_jobs],
+        "placements": [asdict(Placement.of(job)) for job in stack.own_jobs],
         "file": stack.file,
         "path": volumes.host_path(stack),
         "instance": cluster.cluster_uid,

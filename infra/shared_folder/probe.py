@@ -206,18 +206,6 @@ class Placement:
         spec = job.pod_spec
         return cls(spec.get("nodeSelector") or {}, spec.get("tolerations") or [])
 
-    @classmethod
-    def from_props(cls, props: Mapping[str, Any]) -> Placement:
-        """From what `props` returns."""
-        return cls(props["labels"], props["tolerations"])
-
-    def props(self) -> dict[str, Any]:
-        """As JSON."""
-        return {
-            "labels": dict(self.labels),
-            "tolerations": [dict(each) for each in self.tolerations],
-        }
-
     def takes(self, node: Mapping[str, Any]) -> bool:
         """Whether pods may run on `node`, an object of the API."""
         labels = node["metadata"].get("labels") or {}

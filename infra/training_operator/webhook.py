@@ -7,10 +7,10 @@ from typing import Any
 
 from kubernetes.client.exceptions import ApiException
 from pulumi import ResourceOptions
-from pulumi.dynamic import CreateResult, Resource, UpdateResult
+from pulumi.dynamic import CreateResult, Resource
 
 from infra.config.operator import OperatorApi
-from infra.dynamic import ADDRESS, Props, Provider, changed, plain_props, show
+from infra.dynamic import ADDRESS, Props, Provider, plain_props, show
 from infra.objects.api import ApiAddress
 from infra.objects.cluster_api import ClusterApi
 from infra.objects.job_kinds import FLAVOR, JOBSET, KUEUE, PYTORCHJOB, RUNTIME, TRAINJOB
@@ -118,18 +118,8 @@ class WebhookProvider(Provider):
     taken_over = ADDRESS
 
     def create(self, props: Props) -> CreateResult:
-        wait(ApiAddress.from_props(props), props["namespace"], _api(props))
+        wait(ApiAddress.from_props(props), props["namespace"], str(props.get("api") or OperatorApi.V1))
         return CreateResult(props["namespace"], plain_props(props))
-
-    def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
-        if not changed(self.updated_by, _olds, _news):
-            return super().update(_id, _olds, _news)
-        wait(ApiAddress.from_props(_news), _news["namespace"], _api(_news))
-        return UpdateResult(plain_props(_news))
-
-
-def _api(props: Props) -> str:
-    return str(props.get("api") or OperatorApi.V1)
 
 
 class Webhook(Resource, module="trainstack", name="OperatorWebhook"):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pulumi
-from pulumi.dynamic import CreateResult, DiffResult, ReadResult, Resource, UpdateResult
+from pulumi.dynamic import CreateResult, ReadResult, Resource
 
 from infra import agreed, paths
 from infra.config import ConfigError, Stack
@@ -161,11 +161,8 @@ def _is_same(path: Path, place: Path) -> bool:
     if not place.exists():
         return False
     one, other = path.stat(), place.stat()
-    is_copy = one.st_dev != other.st_dev and (one.st_size, one.st_mtime_ns) == (
-        other.st_size,
-        other.st_mtime_ns,
-    )
-    return is_copy or path.samefile(place)
+    is_equal = (one.st_size, one.st_mtime_ns) == (other.st_size, other.st_mtime_ns)
+    return (is_equal and one.st_dev != other.st_dev) or path.samefile(place)
 
 
 def _link_or_copy(path: Path, place: Path) -> None:
@@ -183,16 +180,12 @@ class LinkedFolderProvider(Provider):
     updated_by = ("source", "contents")
 
     def create(self, props: Props) -> CreateResult:
-        return CreateResult(props["target"], filled(props))
+        fill(resolved(props["source"]), paths.resolved(props["target"]))
+        return CreateResult(props["target"], plain_props(props))
 
-    def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
-        return UpdateResult(filled(_news))
-
-    def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
+    def is_outdated(self, olds: Props, news: Props) -> bool:
         """The target may also be missing, because somebody has emptied data/."""
-        found = super().diff(_id, _olds, _news)
-        found.changes = found.changes or not paths.resolved(_olds["target"]).is_dir()
-        return found
+        return super().is_outdated(olds, news) or not paths.resolved(olds["target"]).is_dir()
 
     def read(self, id_: str, props: Props) -> ReadResult:
         return ReadResult(id_, props) if paths.resolved(props["target"]).is_dir() else missing()
@@ -204,12 +197,6 @@ class LinkedFolderProvider(Provider):
         for outer in (target.parent, target.parent.parent):
             if outer.is_dir() and not any(outer.iterdir()):
                 outer.rmdir()
-
-
-def filled(props: Props) -> Props:
-    """Fill the folder. Returns the properties for the state. Raises DataFolderError."""
-    fill(resolved(props["source"]), paths.resolved(props["target"]))
-    return plain_props(props)
 
 
 class LinkedFolder(Resource, module="trainstack", name="LinkedFolder"):

@@ -152,10 +152,6 @@ class ConnectionProvider(Provider):
         registry.connect(props["registry"], props["nodes"])
         return CreateResult(props["registry"], plain_props(props))
 
-    def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
-        registry.connect(_news["registry"], _news["nodes"])
-        return UpdateResult(plain_props(_news))
-
 
 class Connection(Resource, module="trainstack", name="RegistryConnection"):
     """The nodes' connection to the registry. Pushes wait for it, because a new connection breaks running pushes."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ __all__ = ["recorder"]
 FOLDER = "pulumi-python:dynamic/trainstack:SharedFolder"
 PROPS: dict[str, Any] = {
     **{"kubeconfigPath": "/k", "context": None, "namespace": "kubeflow", "image": "trainer@sha256:0"},
-    **{"claim": "models", "mountPath": "/opt/mnist/models", "pod": {}, "placements": [Placement().props()]},
+    **{"claim": "models", "mountPath": "/opt/mnist/models", "pod": {}, "placements": [asdict(Placement())]},
     **{"file": "stacks/Pulumi.x.yaml", "path": "/srv/models", "instance": "one", "runs": ["mnist-1"]},
     "nodes": ["a", "b"],
 }
@@ -38,7 +39,7 @@ def diff(**changes: Any) -> DiffResult:
         {"path": "/elsewhere"},
         {"claim": "other"},
         {"instance": "two"},
-        {"placements": [Placement({"disk": "shared"}).props()]},
+        {"placements": [asdict(Placement({"disk": "shared"}))]},
     ],
     ids=str,
 )
