@@ -37,14 +37,14 @@ def watch_job(stack: Stack, job: JobConfig, address: ApiAddress) -> int:
     """Follow one job of `stack` to its end. Returns the exit status, and prints why if that is not ENDED."""
     namespace, kind = stack.cluster.namespace, OF_API[stack.operator.api]
     try:
-        asked = (address, namespace, job.name, show, kind)
-        found = api_of(kind).of_name(*asked) or api_of(kind).of_engine(*asked)
-        if found is None:
+        api = api_of(kind)(address, namespace, job.name, "", show, kind)
+        live = api.find()
+        if live is None:
             leaves = job.run_policy.ttl_seconds_after_finished is not None
             why = "; a finished job is deleted: `make runs` shows its run" if leaves else ""
             show(f"{job.name}: there is no such {kind.kind} in namespace {namespace}{why}")
             return UNKNOWN
-        return _follow(stack, job, *found)
+        return _follow(stack, job, api, live)
     except ApiException as error:
         show(f"{job.name}: {brief(error)}")
     except (UnreachableError, JobGoneError) as error:

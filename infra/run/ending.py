@@ -122,7 +122,7 @@ def end_all(address: ApiAddress, jobs: Iterable[Mapping[str, str]], show: Callab
                     with suppress(*ERRORS):  # without it, a pod that fails now may start again
                         api.suspend()
                 api.delete()
-                show(f"{_about(api)} has left the stack: it was deleted before other jobs start")
+                show(f"{api.title} has left the stack: it was deleted before other jobs start")
         _wait(left)
     except ERRORS as error:
         raise NotEndedError(
@@ -144,10 +144,6 @@ def _of_pod(pod: Manifest) -> Which:
     labels = pod["metadata"]["labels"]
     kind = TRAINJOB if OF_JOBSET in labels else PYTORCHJOB
     return pod["metadata"]["namespace"], kind.kind, job_of(labels), labels[RUN]
-
-
-def _about(api: JobApi) -> str:
-    return f"{api.kind.kind} {api.namespace}/{api.name}"
 
 
 def _command(api: JobApi) -> str:

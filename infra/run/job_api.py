@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import urllib3
 from kubernetes.client.exceptions import ApiException
@@ -62,6 +62,11 @@ class JobApi:
         self._informers: dict[tuple[Selection, str], Informer] = {}
         self._changed = threading.Event()
 
+    @property
+    def title(self) -> str:
+        """`PyTorchJob kubeflow/mnist`, for the user."""
+        return f"{self.kind.kind} {self.namespace}/{self.name}"
+
     @functools.cached_property
     def cluster(self) -> ClusterApi:
         """The cluster's API. It does not repeat a failed call: `patience` does."""
@@ -71,41 +76,20 @@ class JobApi:
         """Raises ConfigException if the kubeconfig or its context is missing, so that no call waits for them."""
         self.cluster  # noqa: B018 - creates the client
 
-    @classmethod
-    def of_name(
-        cls,
-        address: ApiAddress,
-        namespace: str,
-        name: str,
-        show: Callable[[str], None],
-        kind: JobKind = PYTORCHJOB,
-    ) -> tuple[Self, dict[str, Any]] | None:
-        """The job that has this name now, and its API; None if the server says that no job has it."""
-        api = cls(address, namespace, name, "", show, kind)
-        job = api._named()
-        if job is None:
-            return None
-        api.uid = job["metadata"]["uid"]
-        return api, job
+    def find(self) -> dict[str, Any] | None:
+        """The job that has this name now; None if there is none. From now on, this is the API of that job.
 
-    @classmethod
-    def of_engine(
-        cls,
-        address: ApiAddress,
-        namespace: str,
-        name: str,
-        show: Callable[[str], None],
-        kind: JobKind = PYTORCHJOB,
-    ) -> tuple[Self, dict[str, Any]] | None:
-        """As `of_name`, for the newest job that a GitOps engine created from job `name`, and named by its run's id."""
-        api = cls(address, namespace, name, "", show, kind)
-        listed = api._ask(lambda: api.cluster.listed(kind, namespace, labels=RUN))
-        known = ((each["metadata"], each["metadata"]["labels"][RUN]) for each in listed)
-        made = [each for each, run in known if each["name"] == run and run.rpartition("-")[0] == name]
-        if not made:
-            return None
-        newest = max(made, key=lambda each: str(each["creationTimestamp"]))
-        return cls.of_name(address, namespace, newest["name"], show, kind)
+        If no job has this name: the newest job that a GitOps engine created from this one, and named by its run's id.
+        """
+        found = self._named()
+        if found is None:
+            listed = self._ask(lambda: self.cluster.listed(self.kind, self.namespace, labels=RUN))
+            known = [(each, each["metadata"]["name"], each["metadata"]["labels"][RUN]) for each in listed]
+            made = [each for each, name, run in known if name == run and run.rpartition("-")[0] == self.name]
+            found = max(made, key=lambda each: str(each["metadata"]["creationTimestamp"]), default=None)
+        if found:
+            self.name, self.uid = found["metadata"]["name"], found["metadata"]["uid"]
+        return found
 
     def job(self) -> dict[str, Any] | None:
         """The job; None if the server says that no job has its name, or that another job has it."""
@@ -114,12 +98,16 @@ class JobApi:
 
     def _named(self) -> dict[str, Any] | None:
         """The job of this name, also if it is another job."""
+        return self._ask_unless({404}, lambda: self.cluster.get(self.kind, self.name, self.namespace))
+
+    def _ask_unless(self, statuses: Collection[int], call: Callable[[], T]) -> T | None:
+        """The result of `call`; None if the server answers with one of `statuses`."""
         try:
-            return self._ask(lambda: self.cluster.get(self.kind, self.name, self.namespace))
+            return self._ask(call)
         except ApiException as error:
-            if error.status == 404:
-                return None
-            raise
+            if error.status not in statuses:
+                raise
+            return None
 
     def pods(self, *, latest: bool = False) -> list[dict[str, Any]]:
         """The job's own pods, without pods of an earlier job of its name.
@@ -136,15 +124,8 @@ class JobApi:
 
     def delete(self) -> None:
         """Delete this job, if it exists; the server deletes its pods later. Another job of its name stays."""
-        try:
-            self._ask(
-                lambda: self.cluster.delete(
-                    self.kind, self.name, self.namespace, propagation="Background", uid=self.uid
-                )
-            )
-        except ApiException as error:
-            if error.status not in OTHERS:
-                raise
+        how = {"propagation": "Background", "uid": self.uid}
+        self._ask_unless(OTHERS, lambda: self.cluster.delete(self.kind, self.name, self.namespace, **how))
 
     def pods_of_runs(self) -> list[Manifest]:
         """The pods of all runs in the job's namespace, from the server now."""
@@ -175,9 +156,7 @@ class JobApi:
             known = [job for job in self._known(selection, self.name) if job["metadata"]["uid"] == self.uid]
             job = known[0] if known else self.job() or self._end(selection)
             if job is None:
-                raise JobGoneError(
-                    f"{self.kind.kind} {self.namespace}/{self.name} was deleted before it ended"
-                )
+                raise JobGoneError(f"{self.title} was deleted before it ended")
             yield job
             self._changed.wait(LOOK_S)
             self._changed.clear()
@@ -315,11 +294,7 @@ class TrainJobApi(JobApi):
         """Suspend this job, if it exists: its JobSet then has no pods. Another job of its name stays as it is."""
         # With the uid, the server refuses to change another job of the same name.
         wanted = {"metadata": {"uid": self.uid}, "spec": {"suspend": True}}
-        try:
-            self._ask(lambda: self.cluster.patch(self.kind, self.name, wanted, self.namespace))
-        except ApiException as error:
-            if error.status not in OTHERS:
-                raise
+        self._ask_unless(OTHERS, lambda: self.cluster.patch(self.kind, self.name, wanted, self.namespace))
 
     def _pods_of(self, jobset: str, latest: bool) -> list[dict[str, Any]]:
         return self._pods_with(JOBSET_UID, jobset, latest) if jobset else []
@@ -332,13 +307,8 @@ class TrainJobApi(JobApi):
 
     def _jobset(self) -> str:
         """The uid of this TrainJob's JobSet; empty if there is none."""
-        try:
-            found = self._ask(lambda: self.cluster.get(JOBSET, self.name, self.namespace))
-        except ApiException as error:
-            if error.status == 404:
-                return ""
-            raise
-        return str(found["metadata"]["uid"]) if owner(found) == self.uid else ""
+        found = self._ask_unless({404}, lambda: self.cluster.get(JOBSET, self.name, self.namespace))
+        return str(found["metadata"]["uid"]) if found and owner(found) == self.uid else ""
 
     def _jobs_of(self, jobset: str) -> list[str]:
         """The uids of the JobSet's Jobs."""

@@ -105,15 +105,9 @@ def _send(record: Record, props: Props) -> None:
         return
     record.told[SENT] = True
     record.keep()
+    volume, model = MountedClaim.from_props(props), props.get("model") or ""
     try:
-        on_top = record.has_succeeded
-        send(
-            MountedClaim.from_props(props),
-            props["run"],
-            props.get("model") or "",
-            record.files(),
-            on_top=on_top,
-        )
+        send(volume, props["run"], model, record.files(), on_top=record.has_succeeded)
     except (CopyError, CommandError, UnreachableError) as error:
         reason = str(error).strip().splitlines()[-1]
         show(

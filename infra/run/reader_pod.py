@@ -93,9 +93,9 @@ class MountedClaim:
     def from_props(cls, props: dict[str, Any]) -> MountedClaim:
         """From a dynamic resource's properties."""
         place = (props["namespace"], props["image"], props["claim"], props["mountPath"])
-        # The state of an older release has no `pod`, but `tolerations`.
-        fields = props.get("pod") or {"tolerations": props.get("tolerations") or []}
-        return cls(ApiAddress.from_props(props), *place, fields, int(props.get("user") or 1000))
+        return cls(
+            ApiAddress.from_props(props), *place, props.get("pod") or {}, int(props.get("user") or 1000)
+        )
 
 
 def manifest(
@@ -223,26 +223,23 @@ def put(inside: list[str], folder: str, run: str, model: str, archive: bytes, *,
         model: the run's model file; empty if it has none.
     """
     words = ["sh", "-ec", _PUT, "put", folder, run, model, "top" if on_top else ""]
-    done = subprocess.run(
-        [*inside, *words],
-        input=archive,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        env=environment(),
-    )
-    if done.returncode:
-        said = done.stderr.decode(errors="replace").strip()
-        raise ReadError(said or f"kubectl exec ended with {done.returncode}")
+    status, said = _exec([*inside, *words], subprocess.DEVNULL, archive)
+    if status:
+        raise ReadError(said or f"kubectl exec ended with {status}")
+
+
+def _exec(command: list[str], target: IO[bytes] | int, stdin: bytes | None = None) -> tuple[int, str]:
+    """Run kubectl with its output in `target`. Returns its exit status and its messages."""
+    done = subprocess.run(command, input=stdin, stdout=target, stderr=subprocess.PIPE, env=environment())
+    return done.returncode, done.stderr.decode(errors="replace").strip()
 
 
 def _in_pod(inside: list[str], script: str, arguments: list[str], target: IO[bytes]) -> None:
     """Write the output of `script` in the pod. Raises ReadError, and ConnectionError if the API server is away."""
     target.seek(0)
     target.truncate()
-    command = [*inside, "sh", "-c", script, "read", *arguments]
-    done = subprocess.run(command, stdout=target, stderr=subprocess.PIPE, env=environment())
-    if done.returncode:
-        said = done.stderr.decode(errors="replace").strip()
-        if done.returncode != MISSING:
+    status, said = _exec([*inside, "sh", "-c", script, "read", *arguments], target)
+    if status:
+        if status != MISSING:
             _raise_if_away(said)
         raise ReadError(said)

@@ -207,7 +207,7 @@ class Waiting:
         for each, limit_s in lasting:
             if not limit_s or now - self.trouble_since[each.about] > limit_s:
                 lines = self._last_lines(pods) if each.reason in RAN_BEFORE else []
-                raise RunFailedError("\n".join([f"{self._title} cannot run: {each}", *lines, self._again]))
+                raise RunFailedError("\n".join([f"{self.api.title} cannot run: {each}", *lines, self._again]))
 
     def _ensure_progress(self, job: dict[str, Any], pods: list[dict[str, Any]], found: list[Trouble]) -> None:
         """Raises NoProgressError. A job that waits in a working queue needs no progress: the queue may be long."""
@@ -222,7 +222,7 @@ class Waiting:
             reason = "; ".join(str(each) for each in found) or f"condition {job_status.condition(job)[0]}"
             minutes = NO_PROGRESS_S // 60
             raise NoProgressError(
-                f"{self._title}: no progress for {minutes} minutes: {reason}\n"
+                f"{self.api.title}: no progress for {minutes} minutes: {reason}\n"
                 f"  The job stays unchanged. {RUNBOOK} says where to look.\n{self._again}"
             )
 
@@ -233,7 +233,7 @@ class Waiting:
         """
         troubles = [f"  {each}" for each in found]
         lines = self._last_lines(pods)
-        return "\n".join([f"{self._title} failed: {message}", *troubles, *lines, self._again])
+        return "\n".join([f"{self.api.title} failed: {message}", *troubles, *lines, self._again])
 
     def _last_lines(self, pods: list[dict[str, Any]]) -> list[str]:
         """The last lines of the first failed container that has a log, else of rank 0; a sentence if there are none."""
@@ -246,10 +246,6 @@ class Waiting:
         return [
             "  no log can be read now, and none was read while the pods ran: the log of a deleted pod is lost"
         ]
-
-    @property
-    def _title(self) -> str:
-        return f"{self.api.kind.kind} {self.api.namespace}/{self.api.name}"
 
     @property
     def _again(self) -> str:

@@ -53,8 +53,8 @@ def watched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Watched:
     monkeypatch.setattr(paths, "models", lambda _: tmp_path)
 
     def main(api: FakeApi, live: dict[str, Any] | None = LIVE) -> int:
-        monkeypatch.setattr(JobApi, "of_name", lambda *_: (api, live) if live else None)
-        monkeypatch.setattr(JobApi, "of_engine", lambda *_: None)
+        monkeypatch.setattr(api, "find", lambda: live)
+        monkeypatch.setattr(watch, "api_of", lambda _: lambda *_: api)
         monkeypatch.setattr(addresses, "of_stack", lambda _: None)
         return watch.main("dev")
 
@@ -111,10 +111,9 @@ def test_the_job_is_of_the_kind_that_the_stack_asks_for(
 ) -> None:
     wanted = replace(STACK, operator=STACK.operator.model_copy(update={"api": OperatorApi.V2}))
     asked: list[JobKind] = []
-    for way in ("of_name", "of_engine"):
-        monkeypatch.setattr(TrainJobApi, way, lambda *words: asked.append(words[-1]))
+    monkeypatch.setattr(TrainJobApi, "find", lambda self: asked.append(self.kind))
     assert watch.watch_job(wanted, wanted.jobs[0], ApiAddress(None)) == watch.UNKNOWN
-    assert asked == [TRAINJOB, TRAINJOB]
+    assert asked == [TRAINJOB]
     assert "there is no such TrainJob in namespace kubeflow" in capsys.readouterr().out
 
 

@@ -46,7 +46,7 @@ class Kubectl:
         return ""
 
     def run(
-        self, command: list[str], stdout: Any, stderr: Any, env: dict[str, str]
+        self, command: list[str], input: bytes | None, stdout: Any, stderr: Any, env: dict[str, str]
     ) -> subprocess.CompletedProcess[bytes]:
         assert env.keys() >= agreed.KUBECTL.keys()
         code, said = self.exec_codes.pop(0) if self.exec_codes else (0, "")
@@ -233,10 +233,3 @@ def test_the_pod_that_writes_is_the_jobs_user() -> None:
     props = {"namespace": "n", "image": "i", "claim": "c", "mountPath": "/m", "user": 2000}
     spec = reader_pod.manifest("writes", MountedClaim.from_props(props), writes=True)["spec"]
     assert spec["securityContext"]["runAsUser"] == 2000
-
-
-def test_a_state_of_before_has_tolerations_alone() -> None:
-    props = {"namespace": "n", "image": "i", "claim": "c", "mountPath": "/m"}
-    tolerations = [{"key": "gpu", "operator": "Exists"}]
-    found = MountedClaim.from_props({**props, "tolerations": tolerations})
-    assert reader_pod.manifest("reads", found)["spec"]["tolerations"] == tolerations

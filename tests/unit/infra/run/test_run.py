@@ -782,15 +782,15 @@ def test_only_a_missing_job_is_gone(
         assert bool(provider.RunProvider().read("j-1", known).id) is kept
 
 
-@pytest.mark.parametrize("answer", [job("Running"), None])
-def test_a_job_is_found_by_its_name(answer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(JobApi, "_named", lambda self: answer)
-    found = JobApi.of_name(ApiAddress(None), "kubeflow", "j", print)
-    if answer is None:
-        assert found is None
-    else:
-        assert found is not None
-        assert (found[0].uid, found[1]) == ("u", answer)
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_job_is_found_by_its_name(is_there: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    running = job("Running")
+    running["metadata"]["name"] = "j"
+    monkeypatch.setattr(JobApi, "_named", lambda self: running if is_there else None)
+    monkeypatch.setattr(JobApi, "_ask", lambda self, call: [])
+    api = JobApi(ApiAddress(None), "kubeflow", "j", "", print)
+    assert api.find() == (running if is_there else None)
+    assert api.uid == ("u" if is_there else "")
 
 
 LINES = (
