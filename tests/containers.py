@@ -11,7 +11,7 @@ from pathlib import Path
 from infra import agreed
 from tests.e2e.waiting import HANG_S
 from toolchain import steps
-from toolchain.images import base, cluster_images, scratch
+from toolchain.images import base, scratch
 from toolchain.machine.engine import Engine
 from toolchain.paths import LOGS
 
@@ -41,7 +41,7 @@ def _base(engine: Engine) -> str:
     if engine.has_image(base.TRAINER_CPU.image):
         return base.TRAINER_CPU.image
     published = base.published("CPU_BASE")
-    if any(cluster_images.succeeds(engine, asked, "inspect", published) for asked in ("image", "manifest")):
+    if any(engine.succeeds(asked, "inspect", published) for asked in ("image", "manifest")):
         return published
     return base.ensure(engine, base.TRAINER_CPU, LOGS / "base.log")
 

@@ -24,7 +24,9 @@ def sentence(error: Exception) -> SetupError:
     if isinstance(error, OSError):
         return _of_machine(error)
     if isinstance(error, subprocess.CalledProcessError):
-        return SetupError(f"`{_shown(error.cmd)}` failed ({error.returncode}){_said(error)}")
+        said = str(error.stderr or error.stdout or "").strip()
+        command = " ".join(map(str, error.cmd))
+        return SetupError(f"`{command}` failed ({error.returncode}){f': {said}' if said else ''}")
     with tempfile.NamedTemporaryFile("w", prefix="trainstack-", suffix=".log", delete=False) as kept:
         kept.writelines(traceback.format_exception(error))
     text = str(error).strip() or "no message"
@@ -96,13 +98,3 @@ def _owner(places: Iterable[Path]) -> int | None:
         except OSError:
             continue
     return None
-
-
-def _shown(command: object) -> str:
-    return " ".join(map(str, command)) if isinstance(command, list | tuple) else str(command)
-
-
-def _said(error: subprocess.CalledProcessError) -> str:
-    said = error.stderr or error.stdout or ""
-    text = said.decode(errors="replace") if isinstance(said, bytes) else str(said)
-    return f": {text.strip()}" if text.strip() else ""

@@ -68,11 +68,8 @@ def help_of(verb: str) -> str:
 
 def shown(command: Command, given: Mapping[str, Any]) -> str:
     """`command` with the `given` values: a make target if this was called by make, else a shell command."""
-    is_by_make = bool(os.environ.get("MAKELEVEL")) and command.has_target
-    return _as_make(command, given) if is_by_make else _plain(command, given)
-
-
-def _plain(command: Command, given: Mapping[str, Any]) -> str:
+    if os.environ.get("MAKELEVEL") and command.has_target:
+        return _as_make(command, given)
     return shlex.join([*name().split(), command.name, *_words(command.options, given)])
 
 

@@ -100,7 +100,8 @@ def unpack_base(asked: str, target: Path) -> str:
     Parameters:
         asked: a revision that Git understands; empty for the main branch.
     """
-    if git.answer(ROOT, "rev-parse", "--verify", "--quiet", "HEAD^{commit}") is None:
+    head = _commit("HEAD")
+    if head is None:
         return "nothing: this folder has no Git commit"
     name = asked or next((each for each in MAIN if _commit(each)), "HEAD")
     if _commit(name) is None:
@@ -116,15 +117,10 @@ def unpack_base(asked: str, target: Path) -> str:
             else "name a revision of the same history: make review BASE=<revision>",
         )
     short = name.removeprefix("refs/remotes/").removesuffix("/HEAD")
-    if git.answer(ROOT, "cat-file", "-e", f"{base}:{STACKS}") is not None:
-        folders = [
-            each
-            for each in (STACKS, UPSTREAM)
-            if git.answer(ROOT, "cat-file", "-e", f"{base}:{each}") is not None
-        ]
+    folders = (git.answer(ROOT, "ls-tree", "--name-only", base, STACKS, UPSTREAM) or "").split()
+    if STACKS in folders:
         source = ["git", "-C", str(ROOT), "archive", "--format=tar", base, *folders]
         pipe(source, ["tar", "--extract", "--directory", str(target)], log=LOGS / "review.log")
-    head = str(_commit("HEAD"))
     return (
         f"`{base[:12]}`"
         if base == head

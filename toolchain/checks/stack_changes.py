@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,6 @@ from toolchain.tools import venv
 if TYPE_CHECKING:
     from infra.stack_edits import Promotion
 
-RUN = "pulumi-python:dynamic/trainstack:Run"
 USAGE = "make promote FROM=dev TO=gpu MIN_ACCURACY=0.99"
 NO_RUN = "none"
 WHOLE_NAME = re.compile(r"[a-z][-a-z0-9]*-[0-9a-f]{8}")
@@ -107,14 +105,6 @@ def _count_up(file: Path, job: str) -> None:
     print("\n".join(f"{name}: rerun: {number}" for name, number in numbers.items()))
 
 
-@dataclass(frozen=True)
-class Passed:
-    """A finished run and its accuracy: the share of the test images that it recognized, 0 to 1."""
-
-    run: str
-    accuracy: float
-
-
 def promote(source: str, target: str, asked: str) -> None:
     """Copy the training options of stack `source` to stack `target`, as a commit.
 
@@ -133,7 +123,7 @@ def promote(source: str, target: str, asked: str) -> None:
         _ensure_committed()
         venv.ensure()
         found = _promotions(source, target)
-        passed = [_gate(source, each, least) for each in found]
+        reached = [_gate(source, each, least) for each in found]
         if not any(each.changes for each in found):
             print(f"stack {target} already trains with the options of stack {source}")
             return
@@ -142,7 +132,7 @@ def promote(source: str, target: str, asked: str) -> None:
             _take_over(target, found)
             if review.render(target):
                 raise SetupError(f"stack {target} cannot use these options, as shown above")
-            _commit(message(source, target, found, passed))
+            _commit(message(source, target, found, reached))
         except BaseException:
             _restore()
             raise
@@ -191,8 +181,8 @@ def _take_over(target: str, found: list[Promotion]) -> None:
         stack_edits.take_over(stack_files.file(target), found)
 
 
-def _gate(source: str, wanted: Promotion, least: float) -> Passed:
-    """The run that `wanted` names. Raises SetupError if it is not finished or not good enough."""
+def _gate(source: str, wanted: Promotion, least: float) -> str:
+    """The commit message's line on the run that `wanted` names. Raises SetupError if it is not good enough."""
     run, job = wanted.run, wanted.job
     accuracy = _accuracy(source, run)
     if accuracy is None:
@@ -204,7 +194,7 @@ def _gate(source: str, wanted: Promotion, least: float) -> Passed:
         raise SetupError(
             f"job {job} of stack {source} has accuracy {accuracy:.4f} (run {run}); MIN_ACCURACY is {least:g}"
         )
-    return Passed(run, accuracy)
+    return f"{run} reached an accuracy of {accuracy:.4f}."
 
 
 def _accuracy(stack: str, run: str) -> float | None:
@@ -221,13 +211,9 @@ def _accuracy(stack: str, run: str) -> float | None:
         return None if accuracy is None else float(accuracy)
     if found:
         done = f"{found.epochs} of {found.config.get('epochs', '?')} epochs"
-        raise SetupError(f"run {run} of stack {stack} is not finished: {done}", _up(stack))
+        raise SetupError(f"run {run} of stack {stack} is not finished: {done}", f"make up STACK={stack}")
     what = f"stack {stack} asks for run {run}, which was not trained{_latest(stack)}"
-    raise SetupError(what, _up(stack))
-
-
-def _up(stack: str) -> str:
-    return f"make up STACK={stack}"
+    raise SetupError(what, f"make up STACK={stack}")
 
 
 def _latest(stack: str) -> str:
@@ -246,7 +232,9 @@ def _latest(stack: str) -> str:
 def _in_state(stack: str, run: str) -> dict[str, Any] | None:
     """The state's outputs of the run if it has succeeded; None otherwise."""
     found = (
-        each.get("outputs") or {} for each in state.resources(_deployment(stack)) if each.get("type") == RUN
+        each.get("outputs") or {}
+        for each in state.resources(_deployment(stack))
+        if each.get("type") == agreed.RUN
     )
     wanted = {"run": run, "jobStatus": agreed.SUCCEEDED}
     return next((outputs for outputs in found if wanted.items() <= outputs.items()), None)
@@ -259,9 +247,8 @@ def _deployment(stack: str) -> dict[str, Any]:
     return pulumi_cli.deployment(variables, stack)
 
 
-def message(source: str, target: str, found: list[Promotion], passed: list[Passed]) -> str:
+def message(source: str, target: str, found: list[Promotion], reached: list[str]) -> str:
     """The commit message: the accuracies, the changed keys, and the run's other keys that differ."""
-    reached = [f"{each.run} reached an accuracy of {each.accuracy:.4f}." for each in passed]
     changed = [line for each in found for line in (*_lines(each), *_differing(each, source, target))]
     return "\n".join([f"Promote {source} to {target}", "", *reached, "", *changed])
 
@@ -275,11 +262,8 @@ def _lines(promotion: Promotion) -> list[str]:
 def _differing(promotion: Promotion, source: str, target: str) -> list[str]:
     """A line with the run's other keys that differ between the stacks; no line if none differ."""
     keys = ", ".join(promotion.differing)
-    return (
-        [f"{promotion.to}: keys that differ from {source} and stay unchanged in {target}: {keys}"]
-        if keys
-        else []
-    )
+    line = f"{promotion.to}: keys that differ from {source} and stay unchanged in {target}: {keys}"
+    return [line] if keys else []
 
 
 def _told(promotion: Promotion, source: str, target: str) -> str:

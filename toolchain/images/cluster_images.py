@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import subprocess
 import tempfile
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
@@ -24,7 +23,6 @@ from toolchain.tools import build
 PUBLISHED_NODE = (
     "kindest/node:v1.34.0@sha256:7416a61b42b1662ca6ca89f02028ac133a309a2a30ba309614e8ec94d976dc5a"
 )
-ANSWER_S = 20
 # The modules that every cluster needs, all modules that our own nodes need, and the nodes' root file systems.
 OPERATOR = ("training-operator",)
 BUILT = ("kubernetes", "etcd", "coredns", "registry", *OPERATOR)
@@ -67,12 +65,12 @@ def published(engine: Engine | None, nodes: bool = True, *, quiet: bool = False)
 
 def has_published(engine: Engine) -> bool:
     """Whether the engine holds the published node image."""
-    return succeeds(engine, "image", "inspect", PUBLISHED_NODE)
+    return engine.succeeds("image", "inspect", PUBLISHED_NODE)
 
 
 def reaches_published(engine: Engine) -> bool:
     """Whether the registry of the published node image answers and has the image. Nothing is pulled."""
-    return succeeds(engine, "manifest", "inspect", PUBLISHED_NODE)
+    return engine.succeeds("manifest", "inspect", PUBLISHED_NODE)
 
 
 @functools.cache
@@ -86,17 +84,6 @@ def _in_reach(docker: str, environment: tuple[tuple[str, str], ...], quiet: bool
             return True
         progress.conclude("they cannot be pulled; they are built here")
     return False
-
-
-def succeeds(engine: Engine, *arguments: str) -> bool:
-    """Whether `docker <arguments>` succeeds within ANSWER_S seconds: a registry out of reach may never answer."""
-    variables = {**os.environ, **engine.env}
-    command = [engine.docker, *arguments]
-    try:
-        done = subprocess.run(command, env=variables, capture_output=True, timeout=ANSWER_S)
-    except subprocess.TimeoutExpired:
-        return False
-    return done.returncode == 0
 
 
 def may_build(engine: Engine, nodes: bool) -> None:
@@ -148,19 +135,12 @@ def _base(engine: Engine, system: base.RootFileSystem) -> str:
 
 def _small(engine: Engine, programs: dict[str, Future[Path]]) -> dict[str, str]:
     log = LOGS / "images.log"
-    init = scratch.init(engine, cache() / "debian", log)
-    registry = programs.get("registry")
-    own = scratch.registry(engine, registry.result() / "registry", log) if registry else ""
-    return {
-        agreed.INIT_IMAGE: init,
-        **({agreed.REGISTRY_IMAGE: own} if own else {}),
-        agreed.OPERATOR_IMAGE: scratch.operator(
-            engine,
-            "training-operator",
-            programs["training-operator"].result() / "training-operator.v1",
-            log,
-        ),
-    }
+    found = {agreed.INIT_IMAGE: scratch.init(engine, cache() / "debian", log)}
+    if registry := programs.get("registry"):
+        found[agreed.REGISTRY_IMAGE] = scratch.registry(engine, registry.result() / "registry", log)
+    program = programs["training-operator"].result() / "training-operator.v1"
+    found[agreed.OPERATOR_IMAGE] = scratch.operator(engine, "training-operator", program, log)
+    return found
 
 
 def controllers(engine: Engine, nodes: bool, wanted: Collection[str]) -> dict[str, str]:

@@ -12,7 +12,7 @@ import shutil
 from pathlib import Path
 
 from infra import agreed
-from toolchain.images import base, cluster_images, scratch
+from toolchain.images import base, scratch
 from toolchain.machine import preflight
 from toolchain.machine.engine import Engine
 from toolchain.paths import LOGS, cache
@@ -52,14 +52,14 @@ def ensure(engine: Engine) -> dict[str, str]:
     if there := known(engine):
         return there
     with step("looking for the published base of the GPU image") as progress:
-        if cluster_images.succeeds(engine, "manifest", "inspect", published()):
+        if engine.succeeds("manifest", "inspect", published()):
             return {}
         progress.conclude(f"cannot be pulled; it is built from PyPI's CUDA wheels, {DOWNLOAD_GB} GB")
     return {agreed.GPU_BASE: base.made_once(engine, IMAGE, lambda: make(engine))}
 
 
 def _has_published(engine: Engine) -> bool:
-    return cluster_images.succeeds(engine, "image", "inspect", published())
+    return engine.succeeds("image", "inspect", published())
 
 
 def make(engine: Engine) -> str:

@@ -109,14 +109,11 @@ def _record() -> None:
         _disable_services()
     with RECORD.open("a") as record:
         record.writelines(f"{name}\n" for name in new)
-    _mark(new)
-    BEFORE.unlink()
-
-
-def _mark(names: Sequence[str]) -> None:
-    _mark_automatic(names)
+    if new:
+        _output("apt-mark", "auto", *new, *LOCK_WAIT)
     with MARKED.open("a") as marked:
-        marked.writelines(f"{name}\n" for name in names)
+        marked.writelines(f"{name}\n" for name in new)
+    BEFORE.unlink()
 
 
 def _disable_services() -> None:
@@ -206,7 +203,7 @@ def _unneeded(ours: set[str]) -> set[str]:
     (apt's own autoremove keeps each package that another recommends, suggests, or could use as an alternative.)
     """
     there = set(THERE.read_text().split()) if THERE.exists() else set()
-    automatic = ours & _automatic()
+    automatic = ours & set(_output("apt-mark", "showauto").split())
     wanted = automatic - _recommended_by(_configured() - automatic - there)
     if not wanted or _would_remove("purge", *sorted(wanted)) <= wanted:
         return wanted
@@ -231,17 +228,6 @@ def _configured() -> set[str]:
 def present() -> set[str]:
     """The packages on this machine, also packages that are unpacked but not configured."""
     return {name for name, state in _states().items() if state[1] not in _ABSENT}
-
-
-def _automatic() -> set[str]:
-    """The packages that no user has asked for by name."""
-    return set(_output("apt-mark", "showauto").split())
-
-
-def _mark_automatic(wanted: Iterable[str]) -> None:
-    """Tell apt that no user has asked for these packages."""
-    if chosen := sorted(wanted):
-        _output("apt-mark", "auto", *chosen, *LOCK_WAIT)
 
 
 def _recommended_by(packages: Iterable[str]) -> set[str]:

@@ -65,25 +65,27 @@ def needs(*, builds: bool) -> list[tuple[Path, int]]:
     return grows
 
 
+def existing(folder: Path) -> Path:
+    """`folder`, or the nearest folder above it that exists."""
+    return next(path for path in (folder, *folder.parents) if path.exists())
+
+
 def check_space(grows: Iterable[tuple[Path, int]]) -> None:
     """Raise NoRoomError if a disk has less free space than its folders will grow by, plus a margin of 20%."""
-    need: dict[int, int] = {}
-    place: dict[int, Path] = {}
-    with_cache: set[int] = set()
+    on_disk: dict[int, list[tuple[Path, int]]] = {}
     for folder, size in grows:
-        there = next(path for path in (folder, *folder.parents) if path.exists())
-        disk = there.stat().st_dev
-        need[disk] = need.get(disk, 0) + size
-        place.setdefault(disk, there)
-        with_cache |= {disk} if folder.is_relative_to(cache()) else set()
-    for disk, size in need.items():
-        free = shutil.disk_usage(place[disk]).free
-        if free < size * MARGIN:
-            moved = ", or move the cache: set XDG_CACHE_HOME to a folder on a larger disk"
+        on_disk.setdefault(existing(folder).stat().st_dev, []).append((folder, size))
+    for found in on_disk.values():
+        place, need = existing(found[0][0]), MARGIN * sum(size for _, size in found)
+        free = shutil.disk_usage(place).free
+        if free < need:
+            has_cache = any(folder.is_relative_to(cache()) for folder, _ in found)
+            moved = (
+                ", or move the cache: set XDG_CACHE_HOME to a folder on a larger disk" if has_cache else ""
+            )
             raise NoRoomError(
-                f"{free / GIB:.1f} GiB are free on the disk of {place[disk]}, "
-                f"but {size * MARGIN / GIB:.1f} GiB are needed",
-                f"free some space there{moved if disk in with_cache else ''}",
+                f"{free / GIB:.1f} GiB are free on the disk of {place}, but {need / GIB:.1f} GiB are needed",
+                f"free some space there{moved}",
             )
 
 
@@ -91,7 +93,7 @@ def disks() -> list[Path]:
     """A folder on each disk that holds the clone, the caches or the engine."""
     found: dict[int, Path] = {}
     for folder in (ROOT, cache(), daemon.DATA, USERS_ENGINE):
-        there = next(path for path in (folder, *folder.parents) if path.exists())
+        there = existing(folder)
         found.setdefault(there.stat().st_dev, there)
     return list(found.values())
 

@@ -161,8 +161,6 @@ def object_id(inputs: Manifest) -> str | None:
     if not isinstance(metadata, Mapping):
         return None  # no metadata yet, or unknown to a preview
     namespace, name = metadata.get("namespace"), metadata.get("name")
-    if not isinstance(name, str):
-        return None
-    if name == UNKNOWN:
+    if not isinstance(name, str) or name == UNKNOWN:
         return None
     return f"{namespace}/{name}" if isinstance(namespace, str) else name

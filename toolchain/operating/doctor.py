@@ -143,9 +143,8 @@ def disk(nodes: bool = True) -> Found:
     """Free space for builds and the stack. Raises SetupError. `nodes` as for `tools`."""
     grows = preflight.needs(builds=builds(nodes))
     preflight.check_space(grows)
-    there = {folder: next(path for path in (folder, *folder.parents) if path.exists()) for folder, _ in grows}
     said = [
-        f"{shutil.disk_usage(there[folder]).free / preflight.GIB:.0f} GiB free for {folder}, "
+        f"{shutil.disk_usage(preflight.existing(folder)).free / preflight.GIB:.0f} GiB free for {folder}, "
         f"which grows by {size / preflight.GIB:.0f} GiB"
         for folder, size in grows
     ]

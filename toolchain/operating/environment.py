@@ -86,19 +86,12 @@ def for_stack(found: Mapping[str, str], stack: str) -> dict[str, str]:
     Parameters:
         found: what set-up found, for any stack.
     """
-    variables = {"PATH": path(), **local({**found, **operators(found, stack)})}
-    if (told := cluster_access(stack)) and told.kubeconfig:
+    told = cluster_access(stack)
+    operators = cluster_images.known(found, told.controllers if told else ())
+    variables = {"PATH": path(), **local({**found, **operators})}
+    if told and told.kubeconfig:
         variables["KUBECONFIG"] = told.kubeconfig
     return variables
-
-
-def operators(found: Mapping[str, str], stack: str) -> dict[str, str]:
-    """Variables for the operators of `stack` except the training-operator, if they are on this machine.
-
-    Raises SetupError as `for_stack` does.
-    """
-    told = cluster_access(stack)
-    return cluster_images.known(found, told.controllers if told else ())
 
 
 def missing(variables: Mapping[str, str], stack: str) -> list[str]:
@@ -141,7 +134,7 @@ def cluster_access(stack: str) -> ClusterAccess | None:
     file = stack_files.file(stack)
     if not file.exists() or not venv.is_complete():
         return None
-    return _cached_access(file, tuple(_read_by_models(file).items()))
+    return _read(file, tuple(_read_by_models(file).items()))
 
 
 def cluster(stack: str) -> str | None:
@@ -218,18 +211,14 @@ def _protects(name: str, texts: tuple[tuple[str, str], ...]) -> bool:
             (Path(folder) / each).write_text(text, errors="surrogateescape")
         venv.ensure()
         try:
-            return _read(Path(folder) / name).protected
+            return _read(Path(folder) / name, texts).protected
         except SetupError:
             return True
 
 
 @cache
-def _cached_access(file: Path, _texts: tuple[tuple[str, str], ...]) -> ClusterAccess:
-    """As `_read`, but cached for each content of the files, because the models need time to read them."""
-    return _read(file)
-
-
-def _read(file: Path) -> ClusterAccess:
+def _read(file: Path, _texts: tuple[tuple[str, str], ...]) -> ClusterAccess:
+    """Cached for each content of the files, because the models need time to read them."""
     with venv.program():
         from infra.config import cluster_access as models
 

@@ -10,7 +10,6 @@ from toolchain.machine.engine import Engine
 from toolchain.paths import ROOT
 
 PROJECT = f"label=trainstack.project={ROOT}"
-CONTROL_PLANE = "io.x-k8s.kind.role=control-plane"
 
 
 def marker(cluster: str) -> Path:

@@ -44,13 +44,6 @@ def kubectl(
 
 
 def lookup(
-    variables: Mapping[str, str], deployment: state.Deployment
-) -> Callable[[Manifest], Manifest | None]:
-    """As `lookup_in`, in the cluster of `deployment`."""
-    return lookup_in(variables, state.access(deployment))
-
-
-def lookup_in(
     variables: Mapping[str, str], access: state.Access | None
 ) -> Callable[[Manifest], Manifest | None]:
     """A function that returns the live object of a manifest's kind and name, or None if the cluster has none.

@@ -80,7 +80,7 @@ def of_objects(
     if user_backend.backend():
         return said, unknown
     live = {title(each): each for each in objects}
-    look_up = live_objects.lookup_in(variables, access)
+    look_up = live_objects.lookup(variables, access)
     deployment = state.deployment(stack)
     may_have_left = state.finished(deployment)
     for each in _applied(deployment, set(kinds)):

@@ -31,16 +31,11 @@ def project_lock() -> Iterator[None]:
     Raises SetupError if a run of another user has left files that this user may not write.
     """
     preflight.check_access([LOCAL, VENV, cache()])
-    with locks.held(_lock_file, _waiting) as handle:
+    with locks.held(LOCAL / "lock", _waiting) as handle:
         handle.truncate(0)
         handle.write(str(os.getpid()))
         handle.flush()
         yield
-
-
-def _lock_file() -> IO[str]:
-    LOCAL.mkdir(exist_ok=True)
-    return (LOCAL / "lock").open("a+")
 
 
 def _waiting(handle: IO[str]) -> AbstractContextManager[object]:
@@ -223,7 +218,7 @@ def _pull_images(running: engine.Engine, found: dict[str, str], stack: str) -> N
         "registry": found.get(agreed.REGISTRY_IMAGE) or REGISTRY_IMAGE,
     }
     for name, image in wanted.items():
-        if not cluster_images.succeeds(running, "image", "inspect", image):
+        if not running.succeeds("image", "inspect", image):
             with step(name):
                 run([running.docker, "pull", "--quiet", image], log=LOGS / "images.log", env=running.env)
 

@@ -80,9 +80,7 @@ class Lock:
         if not self.is_here:
             return False
         process = processes.find(self.pid)
-        if process is None or process.ended:
-            return True
-        if process.name != "pulumi" and not _is_toolchain(process):
+        if process is None or process.ended or (process.name != "pulumi" and not _is_toolchain(process)):
             return True
         began = processes.started(self.pid)
         return bool(self.since and began and began > self.since.timestamp() + REUSED_S)

@@ -40,7 +40,6 @@ LISTED = ("Namespace", "PersistentVolume", CLAIM, "Deployment", "Job", "PyTorchJ
 """The names in manifests of KINDS, JOBS and TRAINJOBS."""
 JUDGED = ("PersistentVolume", CLAIM, "Deployment", "PyTorchJob", TRAINJOB)
 """The kinds of LISTED that have a phase or a condition. Other objects only exist, are missing or are being deleted."""
-OPERATOR = "training-operator"
 NOT_SET_UP = (
     "not asked: the Python packages are missing or out of date; `make fetch` or `make up` installs them"
 )
@@ -127,11 +126,8 @@ def status(stack: str, as_json: bool = False) -> int:
     findings = look_at(stack)
     health = overall(findings)
     if as_json:
-        print(
-            json.dumps(
-                {"stack": stack, "health": MARKS[health], "findings": [_record(each) for each in findings]}
-            )
-        )
+        told = [_record(each) for each in findings]
+        print(json.dumps({"stack": stack, "health": MARKS[health], "findings": told}))
         return health
     for each in findings:
         said = "; ".join(line.strip() for line in each.said.splitlines())
@@ -176,7 +172,7 @@ def inspect_stack(stack: str) -> list[Finding]:
         cluster, access = environment.cluster(stack), environment.access(stack)
     except SetupError as error:
         return [Finding(Part.STACK, Health.UNKNOWN, str(error))]
-    findings = [_engine(), _nodes(cluster)] if cluster else []
+    findings = _nodes(cluster) if cluster else []
     if findings and findings[-1].health is not Health.HEALTHY:
         return findings
     if access is None:
@@ -201,7 +197,7 @@ def inspect_stack(stack: str) -> list[Finding]:
     elif claim not in (each["metadata"]["name"] for each in objects if each["kind"] == CLAIM):
         findings += _claim_by_name(variables, access, namespace, claim)
     waiting = claim if told and told.claim_may_wait else None
-    *parts, owner = inspect_objects(objects, waiting, *_owner_in_state(stack), _finished(stack, told))
+    *parts, owner = inspect_objects(objects, waiting, *_in_state(stack, told))
     names = {each["metadata"]["name"] for each in objects}
     events = _events(variables, access, namespace, names)
     drift = _drift(variables, access, stack, objects)
@@ -246,24 +242,22 @@ def _drift(
     return findings
 
 
-def _engine() -> Finding:
+def _nodes(cluster: str) -> list[Finding]:
+    """The engine, then the nodes of `cluster`."""
     found = engine.find()
     if found is None:
-        return Finding(Part.ENGINE, Health.NOT, "no container engine answers: `make up` starts it")
-    return Finding(Part.ENGINE, Health.HEALTHY, "started by `make up`" if found.ours else "your own")
-
-
-def _nodes(cluster: str) -> Finding:
-    found = engine.find()
-    if found is None:
-        return Finding(Part.CLUSTER, Health.UNKNOWN, f"{cluster}: no container engine answers")
+        return [
+            Finding(Part.ENGINE, Health.NOT, "no container engine answers: `make up` starts it"),
+            Finding(Part.CLUSTER, Health.UNKNOWN, f"{cluster}: no container engine answers"),
+        ]
+    answers = Finding(Part.ENGINE, Health.HEALTHY, "started by `make up`" if found.ours else "your own")
     nodes = leftovers.nodes(found, cluster)
     if not nodes:
-        return Finding(Part.CLUSTER, Health.NOT, f"{cluster} does not exist: `make up` creates it")
+        return [answers, Finding(Part.CLUSTER, Health.NOT, f"{cluster} does not exist: `make up` creates it")]
     states = found.output("inspect", "--format", "{{.State.Status}}", *nodes).split()
     running = all(each == "running" for each in states)
     said = f"{cluster}: {', '.join(states)}" + ("" if running else ": `make up` starts it")
-    return Finding(Part.CLUSTER, Health.HEALTHY if running else Health.NOT, said)
+    return [answers, Finding(Part.CLUSTER, Health.HEALTHY if running else Health.NOT, said)]
 
 
 def _objects(
@@ -396,27 +390,21 @@ def job_conditions(job: dict[str, Any]) -> list[str]:
     return ["Succeeded" if name == "Complete" else name for name in held]
 
 
-def _finished(stack: str, told: ClusterAccess | None) -> Mapping[str, Mapping[str, Any]] | None:
-    """What state.finished returns; None if jobs may have been deleted, and the state is not read."""
-    if user_backend.backend():
-        return None if told and told.jobs_leave else {}
-    try:
-        return state.finished(state.deployment(stack))
-    except SetupError:
-        return {}  # the owner's finding says why
-
-
-def _owner_in_state(stack: str) -> tuple[str | None, str]:
-    """The stack's owner id in our own backend, or why the id cannot be read.
+def _in_state(
+    stack: str, told: ClusterAccess | None
+) -> tuple[str | None, str, Mapping[str, Mapping[str, Any]] | None]:
+    """Owner id, why the state was not read, and finished jobs, as `inspect_objects` takes them.
 
     A stack that was refused before its first object also has an id.
     """
     if user_backend.backend():
-        return None, "`make status` does not ask your own backend: `pulumi stack export` shows the state"
+        why = "`make status` does not ask your own backend: `pulumi stack export` shows the state"
+        return None, why, None if told and told.jobs_leave else {}
     try:
-        return state.owner(state.deployment(stack)), ""
+        deployment = state.deployment(stack)
+        return state.owner(deployment), "", state.finished(deployment)
     except SetupError as error:
-        return None, str(error)
+        return None, str(error), {}
 
 
 def _owner(objects: list[dict[str, Any]], in_state: str | None, not_asked: str) -> Finding:

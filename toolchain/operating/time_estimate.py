@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 from infra import agreed
 from infra.atomic_file import write_whole
@@ -66,8 +66,8 @@ def estimate(stack: str) -> str:
         # Without the packages, the kind of the stack's cluster is unknown.
         fewer = missing_builds(nodes=False) if environment.cluster_kind(stack) is None else builds
         return cold_start(builds, not venv.is_complete(), fewer, pulls=pulls)
-    total = _kept().get(f"make up {stack}")
-    return f"   the last `make up` of {stack} here took {_about(float(total))}" if total else ""
+    total = last_times().get(f"make up {stack}")
+    return f"   the last `make up` of {stack} here took {_about(total)}" if total else ""
 
 
 def cold_start(
@@ -118,9 +118,10 @@ def _seconds(builds: Sequence[str], packages: bool, cores: int | None, pulls: bo
     return max(compiling, PACKAGES_S if packages else 0) + (PULLS_S if pulls else 0) + STACK_S
 
 
-def last_times() -> Mapping[str, float]:
-    """Phase -> its seconds in the last successful `make up`."""
-    return {name: float(seconds) for name, seconds in _kept().items()}
+def last_times() -> dict[str, float]:
+    """Phase, or `make up <stack>` -> its seconds in the last successful `make up`."""
+    found = agreed.mapping(FILE).items()
+    return {name: float(value) for name, value in found if isinstance(value, int | float)}
 
 
 def keep(stack: str, seconds: float) -> None:
@@ -130,14 +131,8 @@ def keep(stack: str, seconds: float) -> None:
     """
     times = dict(phase_times())
     whole = {} if any(name.startswith(build.STEP) for name in times) else {f"make up {stack}": seconds}
-    try:
-        write_whole(FILE, json.dumps({**_kept(), **times, **whole}))
-    except OSError:
-        return
-
-
-def _kept() -> dict[str, Any]:
-    return {name: value for name, value in agreed.mapping(FILE).items() if isinstance(value, int | float)}
+    with suppress(OSError):
+        write_whole(FILE, json.dumps({**last_times(), **times, **whole}))
 
 
 def _about(seconds: float) -> str:

@@ -222,13 +222,15 @@ def _destroy(
         if state.has_pending(deployment):
             pulumi_cli.edit_state(variables, stack, state.forget_pending)
     else:
-        variables = _prepared(stack)
+        variables = prepare_stack(stack, builds_image=False)
         program_calls.keep_unfollowed(variables, stack, open_records)
         with step("pulumi refresh"):
             _pulumi(variables, "refresh", stack=stack)
         left = _retain_shared(variables, stack)
         deployment = pulumi_cli.deployment(variables, stack)
-        left += objects_left.claim_lines(deployment, stack, live_objects.lookup(variables, deployment))
+        left += objects_left.claim_lines(
+            deployment, stack, live_objects.lookup(variables, state.access(deployment))
+        )
     ensure_clean(stack)
     with step("pulumi destroy"):
         _pulumi(variables, "destroy", stack=stack)
@@ -245,13 +247,12 @@ def _retain_shared(variables: dict[str, str], stack: str) -> list[str]:
     return objects_left.left(deployment, users)
 
 
-def prepare_stack(stack: str) -> dict[str, str]:
-    """Set up machine and backend, check the cluster, repair what a killed run left; returns the variables."""
-    return _prepared(stack, builds_image=True)
+def prepare_stack(stack: str, *, builds_image: bool = True) -> dict[str, str]:
+    """Set up machine and backend, check the cluster, repair what a killed run left; returns the variables.
 
-
-def _prepared(stack: str, *, builds_image: bool = False) -> dict[str, str]:
-    """As `prepare_stack`. `builds_image`: whether the stack's trainer image is built next."""
+    Parameters:
+        builds_image: whether the stack's trainer image is built next.
+    """
     variables = _set_up(stack, builds_image=builds_image)
     variables |= setup.prepare_operators(stack)
     program_calls.repair_cluster(variables, stack)
@@ -260,7 +261,7 @@ def _prepared(stack: str, *, builds_image: bool = False) -> dict[str, str]:
     stack_locks.release(stack)  # a run that still works has pending operations, too
     if state.has_pending(pulumi_cli.deployment(variables, stack)):
         with step("repairing what a killed run left"):
-            live = live_objects.lookup(variables, pulumi_cli.deployment(variables, stack))
+            live = live_objects.lookup(variables, state.access(pulumi_cli.deployment(variables, stack)))
             pulumi_cli.edit_state(variables, stack, lambda held: adoption.adopt_pending(held, live))
             _pulumi(variables, "refresh", "--clear-pending-creates", stack=stack)
     return variables

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import subprocess
@@ -11,9 +10,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, NoReturn
 
 from toolchain import failure, stack_files
+from toolchain.machine import locks
 from toolchain.operating import environment
 from toolchain.paths import LOCAL, MODELS, ROOT
 from toolchain.steps import SetupError, say
@@ -67,15 +67,14 @@ def search(stack: str) -> Search:
 @contextmanager
 def held(stack: str) -> Iterator[None]:
     """Hold the lock for searches on `stack`. Raises SetupError if another search holds it."""
-    FILES.mkdir(parents=True, exist_ok=True)
-    with (FILES / f"{stack}.lock").open("a") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise SetupError(
-                f"another `make sweep` works on stack {stack}",
-                "wait until that command has ended, or end it with Ctrl-C",
-            ) from None
+
+    def refuse(_: IO[str]) -> NoReturn:
+        raise SetupError(
+            f"another `make sweep` works on stack {stack}",
+            "wait until that command has ended, or end it with Ctrl-C",
+        )
+
+    with locks.held(FILES / f"{stack}.lock", refuse):
         yield
 
 

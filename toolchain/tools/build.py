@@ -12,8 +12,6 @@ import shutil
 import subprocess
 import tempfile
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from toolchain.machine import locks
@@ -56,8 +54,10 @@ def build(name: str, *binaries: str) -> Path:
     note_missing_caches()
     packages = module.packages_for(*binaries) if binaries else module.packages
     tools = cache() / "tools"
-    tools.mkdir(parents=True, exist_ok=True)
-    with step(f"{STEP}{module.name} {module.version}") as progress, _locked(tools / f".{module.name}.lock"):
+    with (
+        step(f"{STEP}{module.name} {module.version}") as progress,
+        locks.held(tools / f".{module.name}.lock"),
+    ):
         if found := _built(module, *binaries):
             return found
         for left_over in tools.glob(f".{module.name}-*"):
@@ -101,8 +101,7 @@ def source(name: str, path: str, folder: str) -> Path:
     target = sources / f"{module.name}-{module.version}-{module.digest[:12]}" / folder
     if target.is_dir():
         return target
-    sources.mkdir(parents=True, exist_ok=True)
-    with _locked(sources / f".{module.name}.lock"):
+    with locks.held(sources / f".{module.name}.lock"):
         if not target.is_dir():
             _copy_source(module, path, folder, target)
     return target
@@ -161,12 +160,6 @@ def _environment() -> dict[str, str]:
         "GOWORK": "off",
         "GOTOOLCHAIN": "auto",
     }
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    with locks.held(lambda: path.open("w")):
-        yield
 
 
 def note_missing_caches() -> None:

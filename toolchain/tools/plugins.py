@@ -96,7 +96,7 @@ def fetch_provider(pulumi: Path, env: dict[str, str]) -> None:
             progress.conclude("cannot be downloaded; our stand-in runs instead: README.md, Limits")
             _remember_refusal(what)
             return
-    _forget(what)
+    _note(what).unlink(missing_ok=True)  # the download has succeeded
 
 
 def _refused(what: str) -> bool:
@@ -118,11 +118,6 @@ def _remember_refusal(what: str) -> None:
     note = _note(what)
     note.parent.mkdir(parents=True, exist_ok=True)
     note.write_text("".join(f"{failure}\n" for failure in failures))
-
-
-def _forget(what: str) -> None:
-    """Delete the record of `what`: the download has succeeded."""
-    _note(what).unlink(missing_ok=True)
 
 
 def _failures(what: str) -> list[float]:

@@ -13,7 +13,6 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
 
 from infra import agreed, process
 from toolchain.machine import locks, packages
@@ -50,14 +49,9 @@ def ensure() -> Path:
     Two commands at once wait for each other. Raises SetupError.
     """
     if not is_complete():
-        with locks.held(_lock_file):
+        with locks.held(LOCAL / "venv.lock"):
             _make_complete()
     return VENV / "bin"
-
-
-def _lock_file() -> IO[str]:
-    LOCAL.mkdir(exist_ok=True)
-    return (LOCAL / "venv.lock").open("a")
 
 
 def _make_complete() -> None:
@@ -67,19 +61,9 @@ def _make_complete() -> None:
         progress.note("finding uv")
         uv = find_uv()
         progress.note("installing what requirements.lock names")
-        _sync(uv, VENV, LOCK, "--compile-bytecode", anew=not _begin(STAMP))
+        _sync(uv, VENV, LOCK, "--compile-bytecode")
         _uv(uv, VENV, "pip", "install", "--no-deps", "--editable", ROOT)
         STAMP.write_text(wanted())
-
-
-def _begin(stamp: Path) -> bool:
-    """Remove the stamp of an environment before it is changed; returns whether the stamp existed.
-
-    An environment without a stamp is not whole, and is made again: uv takes a package with missing files as installed.
-    """
-    was_whole = stamp.exists()
-    stamp.unlink(missing_ok=True)
-    return was_whole
 
 
 def ensure_beside(folder: Path, lock: Path) -> Path:
@@ -87,12 +71,11 @@ def ensure_beside(folder: Path, lock: Path) -> Path:
 
     Two commands at once wait for each other. Raises SetupError.
     """
-    folder.parent.mkdir(parents=True, exist_ok=True)
     stamp = folder / STAMP_NAME
-    with locks.held(lambda: folder.with_name(f"{folder.name}.lock").open("a")):
+    with locks.held(folder.with_name(f"{folder.name}.lock")):
         if not (stamp.exists() and stamp.read_text() == _hash(folder, lock)):
             with step(f"packages of {lock.name}"):
-                _sync(find_uv(), folder, lock, anew=not _begin(stamp))
+                _sync(find_uv(), folder, lock)
                 stamp.write_text(_hash(folder, lock))
     return folder / "bin"
 
@@ -152,8 +135,15 @@ def _make_importable(packages: Path) -> None:
         sys.path.insert(next(theirs, len(sys.path)), str(packages))
 
 
-def _sync(uv: Path, folder: Path, lock: Path, *options: str, anew: bool) -> None:
-    if anew or not _same_python(folder):
+def _sync(uv: Path, folder: Path, lock: Path, *options: str) -> None:
+    """Give the environment in `folder` the packages of `lock`, and remove its stamp first.
+
+    An environment without a stamp is not whole, and is made again: uv takes a package with missing files as installed.
+    """
+    stamp = folder / STAMP_NAME
+    was_whole = stamp.exists()
+    stamp.unlink(missing_ok=True)
+    if not (was_whole and _same_python(folder)):
         _uv(uv, folder, "venv", "--seed", "--python", sys.executable, folder)
     _uv(uv, folder, "pip", "sync", *options, lock)
 

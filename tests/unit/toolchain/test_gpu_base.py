@@ -13,7 +13,7 @@ import pytest
 
 from infra import agreed
 from tests.unit.toolchain.conftest import ROOT, Machine
-from toolchain.images import base, cluster_images, gpu_base
+from toolchain.images import base, gpu_base
 from toolchain.machine import preflight
 from toolchain.machine.engine import Engine
 from toolchain.steps import SetupError
@@ -51,7 +51,7 @@ class Place:
 def at(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Place]:
     def make(pulled: bool, built: bool, reached: bool, own: str) -> Place:
         place = Place(pulled, built, reached)
-        monkeypatch.setattr(cluster_images, "succeeds", place.succeeds)
+        monkeypatch.setattr(Engine, "succeeds", lambda self, *words: place.succeeds(self, *words))
         monkeypatch.setattr(Engine, "has_image", lambda self, name: place.has_image(self, name))
         monkeypatch.setattr(gpu_base, "make", place.make)
         monkeypatch.setattr("toolchain.machine.locks.MACHINE", tmp_path)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from toolchain.machine.engine import daemon
 from toolchain.steps import SetupError
 
-ANSWER_S = 10
+ANSWER_S, REGISTRY_S = 10, 20
 OURS = {"DOCKER_HOST": daemon.HOST}
 
 
@@ -34,6 +34,15 @@ class Engine:
         if done.returncode:
             raise SetupError(f"`docker {' '.join(arguments)}` failed: {done.stderr.strip()}")
         return done.stdout.strip()
+
+    def succeeds(self, *arguments: str, within_s: float = REGISTRY_S) -> bool:
+        """Whether `docker <arguments>` succeeds in time: a registry out of reach may never answer."""
+        command, variables = [self.docker, *arguments], {**os.environ, **self.env}
+        try:
+            done = subprocess.run(command, env=variables, capture_output=True, timeout=within_s)
+        except (OSError, subprocess.TimeoutExpired):
+            return False
+        return done.returncode == 0
 
     def has_image(self, name: str) -> bool:
         return bool(self.output("image", "ls", "--quiet", "--filter", f"reference={name}"))
@@ -63,14 +72,5 @@ def find() -> Engine | None:
 def _answers(engine: Engine) -> bool:
     if engine.ours and not daemon.SOCKET.exists():
         return False
-    try:
-        # `docker version` takes three times as long: dockerd starts runc and docker-init for it.
-        done = subprocess.run(
-            [engine.docker, "ps", "--quiet", "--last", "1"],
-            env={**os.environ, **engine.env},
-            capture_output=True,
-            timeout=ANSWER_S,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-    return done.returncode == 0
+    # `docker version` takes three times as long: dockerd starts runc and docker-init for it.
+    return engine.succeeds("ps", "--quiet", "--last", "1", within_s=ANSWER_S)

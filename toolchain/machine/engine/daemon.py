@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from infra.atomic_file import write_whole
 from toolchain.machine.engine import network
 from toolchain.machine.engine.oci_runtime import bounding_set
 from toolchain.paths import MACHINE, MACHINE_RUN
@@ -43,10 +44,7 @@ def is_restricted(status: Path = Path("/proc/self/status")) -> bool:
 
 def install_runtime() -> None:
     RUNTIME.parent.mkdir(parents=True, exist_ok=True)
-    temporary = RUNTIME.with_suffix(".new")
-    shutil.copyfile(RUNTIME_SOURCE, temporary)
-    temporary.chmod(0o755)
-    temporary.replace(RUNTIME)
+    write_whole(RUNTIME, RUNTIME_SOURCE.read_text(), mode=0o755)
 
 
 def configuration(restricted: bool, major: int) -> dict[str, object]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from infra import paths
+from infra import agreed, paths
 from infra.config import from_file
 from infra.config.training import TrainingConfig
 from infra.review import __main__ as rendering
@@ -334,7 +334,7 @@ def test_a_job_that_takes_an_earlier_model_is_refused(clone: Clone, stack: str, 
 # The gate, without the program behind it.
 
 RUN = "small-12345678"
-ASKED = Promotion("small", "big", RUN, None, {"epochs": ("1", "2")}, (), ())
+ASKED = Promotion("small", "big", RUN, {"epochs": ("1", "2")}, (), ())
 
 
 @pytest.fixture
@@ -420,7 +420,7 @@ def test_without_any_run_it_says_how_to_get_one(gate: Models) -> None:
 def test_of_a_volume_elsewhere_the_state_tells(
     gate: Models, monkeypatch: pytest.MonkeyPatch, outputs: dict[str, Any], said: str
 ) -> None:
-    resource = {"type": stack_changes.RUN, "outputs": {"run": RUN, **outputs}}
+    resource = {"type": agreed.RUN, "outputs": {"run": RUN, **outputs}}
     held = json.loads(json.dumps({"resources": [{"type": "pulumi:pulumi:Stack"}, resource]}))
     monkeypatch.setattr(state, "deployment", lambda stack: held if stack == "dev" else {})
     assert said in gate_says()

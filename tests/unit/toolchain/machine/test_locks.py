@@ -24,7 +24,7 @@ class Process:
         self.thread.start()
 
     def _hold(self) -> None:
-        with locks.held(lambda: self.file.open("a"), self._waiting):
+        with locks.held(self.file, self._waiting):
             if self.removes:
                 self.file.unlink()
             self.has_it.set()

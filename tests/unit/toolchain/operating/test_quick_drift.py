@@ -67,7 +67,7 @@ def looks_up(patch: pytest.MonkeyPatch, answer: Any) -> None:
             raise answer
         return answer
 
-    patch.setattr(live_objects, "lookup_in", lambda variables, access: live)
+    patch.setattr(live_objects, "lookup", lambda variables, access: live)
 
 
 def said(*objects: dict[str, Any]) -> list[str]:

@@ -41,7 +41,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(environment, "cluster_kind", lambda stack: "kind" if stack == "dev" else "existing")
     monkeypatch.setattr(engine, "ensure", lambda: Engine("docker", ours=True))
     monkeypatch.setattr(engine, "stop", noting("stop"))
-    monkeypatch.setattr(cluster_images, "succeeds", lambda *_: False)
+    monkeypatch.setattr(Engine, "succeeds", lambda *_: False)
     monkeypatch.setattr(setup, "run", lambda command, **_: done.append(" ".join(command[1:])))
     monkeypatch.setattr(venv, "ensure", lambda: None)
     monkeypatch.setattr(program_calls, "build_image", lambda _, stack: done.append(f"image {stack}"))
@@ -64,7 +64,7 @@ def test_images_that_are_there_are_not_pulled(calls: list[str], monkeypatch: pyt
     """Those that set-up has built are there, and named by it."""
     made = {NODE: "trainstack/node:1", "TRAINSTACK_REGISTRY_IMAGE": "trainstack/registry:1"}
     monkeypatch.setattr(setup, "prepare", lambda *_, **__: made)
-    monkeypatch.setattr(cluster_images, "succeeds", lambda *words: words[-1] in made.values())
+    monkeypatch.setattr(Engine, "succeeds", lambda *words: words[-1] in made.values())
     setup.fetch("dev")
     assert not [call for call in calls if call.startswith("pull")]
 
