@@ -131,10 +131,14 @@ class Project:
         done = self.make("up", *arguments, timeout=timeout)
         self._environment = {}  # the stack file may name another cluster
         assert done.returncode == 0, f"make up failed:\n{done.stdout}"
+        return self.brought_up(done.stdout, *arguments)
+
+    def brought_up(self, output: str, *arguments: str) -> dict[str, str]:
+        """The closing lines of a `make up` that has succeeded with this output; the stack stands from now on."""
         self.phase_times.append(f"make up {' '.join(arguments)} on cluster {self.cluster}")
-        self.phase_times.extend(re.findall(r"^took .*$", done.stdout, re.MULTILINE))
+        self.phase_times.extend(re.findall(r"^took .*$", output, re.MULTILINE))
         self._standing = self._config()
-        self._closing = {**closing_lines(done.stdout), "output": done.stdout}
+        self._closing = {**closing_lines(output), "output": output}
         return self._closing
 
     def stand_up(self) -> dict[str, str]:

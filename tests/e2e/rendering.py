@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -45,10 +46,11 @@ def registered(project: Project) -> set[Title]:
 
 def contradictions(project: Project, wanted: dict[Title, Manifest]) -> dict[Title, list[str]]:
     """Where the cluster's objects lack or contradict something in `wanted`; empty where they do not."""
-    found = {
-        (kind, namespace, name): project.get(kind.lower(), name, namespace or "kubeflow")
-        for kind, namespace, name in wanted
-    }
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        json.dump({"apiVersion": "v1", "kind": "List", "items": [*wanted.values()]}, file)
+        file.flush()
+        asked = ("kubectl", "get", "--filename", file.name, "--output", "json")
+        found = {title(each): each for each in json.loads(project.run(*asked).stdout)["items"]}
     different = {key: list(differences(each, found[key])) for key, each in wanted.items()}
     return {key: lines for key, lines in different.items() if lines}
 

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from infra.objects.kinds import title
 from tests.e2e.project import Project
-from toolchain.operating import adoption, quick_drift
+from toolchain.operating import quick_drift
 
 MANAGED_BY = "app.kubernetes.io/managed-by"
 LABEL: dict[str, Any] = {"metadata": {"labels": {MANAGED_BY: "somebody"}}}
@@ -73,9 +74,9 @@ def differing(project: Project, objects: list[dict[str, Any]], file: Path) -> li
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
     asked = ("kubectl", "get", "--filename", str(file), "--output", "json")
     live = json.loads(project.run(*asked).stdout)["items"]
-    assert [*map(adoption.title, live)] == [*map(adoption.title, objects)]
+    assert [*map(title, live)] == [*map(title, objects)]
     pairs = zip(objects, live, strict=True)
-    return [adoption.title(applied) for applied, found in pairs if quick_drift.differences(applied, found)]
+    return [title(applied) for applied, found in pairs if quick_drift.differences(applied, found)]
 
 
 @pytest.mark.slow(

@@ -58,7 +58,7 @@ def runs(project: Project, up: dict[str, str]) -> Iterator[Runs]:
             wait_until("the job of the other seed is there", is_there)
             watched = project.make("watch")
             assert making.wait() == 0, log.read_text()
-        closing = project.up()
+        closing = project.brought_up(log.read_text())
         yield Runs(run_of(up), run_of(closing), watched, closing)
     finally:
         subprocess.run(["git", "checkout", "--quiet", "--", "stacks"], cwd=project.root, check=True)

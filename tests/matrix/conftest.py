@@ -49,7 +49,8 @@ def project(
     made.settled()
     try:
         yield made
-        made.up()
+        made.stand()
+        made.configured()
         assert job_specs(made.settled()) == made.job_specs()
     finally:
         made.destroy()

@@ -96,7 +96,7 @@ OBJECTS: dict[str, Entry] = {
     "storage.labels": Entry({"team": "a"}),
     "storage.storageClass": Entry("other"),
     "storage.capacity": Entry("12Gi"),
-    "storage.request": Entry("5Gi"),
+    "storage.request": Entry("5120Mi"),  # the server writes it as 5Gi: no change
     "storage.accessMode": Entry("ReadWriteOnce"),
     "storage.reclaimPolicy": Entry("Delete"),
     "storage.hostPath": Entry("/var/lib/trainstack/other"),

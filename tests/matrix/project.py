@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import os
+import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -36,6 +37,7 @@ BASE: dict[str, Any] = {
     "image": {"reference": "localhost:5000/trainer:1", "unpinned": True},
     "job": JOB,
 }
+UPDATES = {"up", "destroy", "refresh", "import"}
 
 
 class UpError(Exception):
@@ -93,9 +95,14 @@ class AppliedProject(Project):
         )
         assert done.returncode == 0, done.stdout
 
+    def pulumi(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run Pulumi. After an update, only `up` knows what stands."""
+        if arguments[0] in UPDATES:
+            self._standing, self.is_chained = None, False
+        return super().pulumi(*arguments)
+
     def apply(self, *options: str) -> str:
         """Apply the stack file as it is; what Pulumi printed. Raises UpError."""
-        self._standing, self.is_chained = None, False
         chosen = ("--yes", "--skip-preview", "--refresh", "--stack", self.stack)
         done = self.pulumi("up", *chosen, *options)
         if done.returncode:

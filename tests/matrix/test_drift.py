@@ -32,7 +32,7 @@ def glanced(project: AppliedProject, monkeypatch: pytest.MonkeyPatch) -> Callabl
     """What `make status` would say of the objects."""
     monkeypatch.setattr(user_backend, "backend", lambda: None)
     monkeypatch.setattr(state, "deployment", lambda stack: exported(project))
-    monkeypatch.setattr(live_objects, "lookup_in", lambda *_: lambda manifest: None)
+    monkeypatch.setattr(live_objects, "lookup", lambda *_: lambda manifest: None)
 
     def lines() -> list[str]:
         objects = list(project.objects().values())

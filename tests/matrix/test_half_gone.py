@@ -161,14 +161,3 @@ def test_a_change_in_place_is_made_beside_others_pods(project: AppliedProject, n
     project.up()
     project.settled()
     assert project.core.read_namespaced_pod("notebook", NAMESPACE), "others' pod is left alone"
-
-
-def test_a_request_that_the_server_writes_otherwise_is_no_change(project: AppliedProject) -> None:
-    written = {"storage.request": "1024Mi"}
-    project.up(**written)
-    found = project.objects()
-    assert found[CLAIM]["spec"]["resources"]["requests"] == {"storage": "1Gi"}
-    project.up(**written)
-    assert identities(project.objects()) == identities(found)
-    project.up()
-    project.settled()

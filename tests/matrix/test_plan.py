@@ -46,11 +46,13 @@ def updated(project: AppliedProject, ensure_reviewed: Callable[[], None] = lambd
 
 
 def test_what_is_shown_is_done(project: AppliedProject, printed: Printed) -> None:
-    project.configured(**THREE)
+    """A dry run of a creation makes up a uid, which is no part of what is planned."""
+    changed = {"job": None, "jobs": [{**JOB, "training": {"epochs": 3}}, {**JOB, "name": "more"}]}
+    project.configured(**changed)
     assert updated(project) == 0, printed
     shown, _ = printed
     assert '+     [1]: "3"' in shown
-    assert job_specs(project.settled()) == project.job_specs(**THREE)
+    assert job_specs(project.settled()) == project.job_specs(**changed)
     assert updated(project) == 0, "a plan of nothing is kept, too"
 
 
@@ -59,15 +61,6 @@ def test_a_stack_is_made_from_nothing_by_a_plan(project: AppliedProject, printed
     project.configured()
     assert updated(project) == 0, printed
     assert job_specs(project.settled()) == project.job_specs()
-
-
-def test_a_job_is_added_by_a_plan(project: AppliedProject, printed: Printed) -> None:
-    """A dry run of its creation makes up a uid, which is no part of what is planned."""
-    project.stand()
-    more = {"job": None, "jobs": [JOB, {**JOB, "name": "more"}]}
-    project.configured(**more)
-    assert updated(project) == 0, printed
-    assert job_specs(project.settled()) == project.job_specs(**more)
 
 
 def test_what_was_not_shown_is_not_done(project: AppliedProject, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -113,16 +113,7 @@ def test_another_namespace_waits_until_nobody_else_is_in_the_old_one(up: Applied
     assert core.read_namespace(NAMESPACE).metadata.deletion_timestamp is None
     assert objects_left.titles(deployment(up)) == objects_left.titles(before), "nothing was touched"
 
-    core.delete_namespaced_config_map("notes", NAMESPACE)
-    up.up(**{"cluster.namespace": "elsewhere"})
-    assert f"Namespace/{NAMESPACE}" not in objects_left.titles(deployment(up))
-
-
-def test_a_namespace_that_somebody_has_made_again_is_not_deleted_with_what_is_in_it(
-    up: AppliedProject,
-) -> None:
-    """Pulumi deletes by name: who made it does not matter."""
-    core: Any = up.core
+    # Pulumi deletes by name: who made the namespace does not matter.
     core.delete_namespace(NAMESPACE)
     wait_until("the namespace is gone", lambda: NAMESPACE not in names(core.list_namespace()))
     core.create_namespace({"metadata": {"name": NAMESPACE}})
@@ -130,8 +121,10 @@ def test_a_namespace_that_somebody_has_made_again_is_not_deleted_with_what_is_in
     with pytest.raises(UpError, match=rf"cluster.namespace = 'elsewhere'(?s:.*)ConfigMap/{NAMESPACE}/notes"):
         up.up(**{"cluster.namespace": "elsewhere"})
     assert core.read_namespaced_config_map("notes", NAMESPACE)
+
     core.delete_namespaced_config_map("notes", NAMESPACE)
     up.up(**{"cluster.namespace": "elsewhere"})
+    assert f"Namespace/{NAMESPACE}" not in objects_left.titles(deployment(up))
 
 
 @pytest.fixture(params=[True, False], ids=["own namespace", "somebody's namespace"])

@@ -60,7 +60,7 @@ def as_it_was(project: AppliedProject) -> Iterator[None]:
     """Each test begins and ends with a hostPath."""
     project.stand()
     yield
-    project.up()
+    project.stand()
     core: Any = project.core
     for each in core.list_namespaced_persistent_volume_claim(NAMESPACE).items:
         if each.metadata.name != HOST_PATH:
