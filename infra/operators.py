@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import pulumi
 
@@ -61,7 +61,7 @@ class Controllers:
 def _of_v1(stack: Stack, _: Plan) -> list[Manifest]:
     place = (stack.operator.namespace, training_operator.throughput_flags(stack.operator))
     found = vendored.objects(training_operator.NAME)
-    return training_operator.patched(found, stack.name, None, training_operator.INIT_IMAGE, *place)
+    return training_operator.patched(found, stack.name, *place)
 
 
 def _of_v2(stack: Stack, planned: Plan) -> list[Manifest]:
@@ -138,7 +138,6 @@ class Operator(pulumi.ComponentResource):
         cluster: where they are installed.
         objects: the objects that the stack creates, CRDs first.
         first: resources to wait for.
-        environment: may name images of the engine, to be pushed to the cluster's registry.
 
     Attributes:
         ready: the resources for which a job waits. They are deleted after the job: the end of a job is an update of the
@@ -154,20 +153,19 @@ class Operator(pulumi.ComponentResource):
         cluster: Cluster,
         objects: list[Manifest],
         first: list[pulumi.Resource],
-        environment: Mapping[str, str] = os.environ,
     ) -> None:
         super().__init__(f"trainstack:operator:{row.kind}", f"{stack.name}-{row.part}")
         self.row, self.stack, self.cluster = row, stack, cluster
         self.ready = [*first]
         self.ready += [self._register(each) for each in objects if each["kind"] == CRD_KIND]
         if rest := [each for each in objects if each["kind"] != CRD_KIND]:
-            self.ready.append(self._run(rest, environment))
+            self.ready.append(self._run(rest))
         self.register_outputs({})
 
-    def _run(self, objects: list[Manifest], environment: Mapping[str, str]) -> pulumi.Resource:
+    def _run(self, objects: list[Manifest]) -> pulumi.Resource:
         """Register the programs and what they need. Returns the resource that is created once their webhooks answer."""
         first = [*self.ready]
-        pushed = self._pushed(environment)
+        pushed = self._pushed()
         others = [self._register(each, first) for each in objects if each["kind"] != "Deployment"]
         # Rights first: a program without rights tries again after longer and longer pauses, up to minutes.
         opts = self.cluster.options(self, [*first, *others, *self.cluster.pull_ready])
@@ -188,11 +186,11 @@ class Operator(pulumi.ComponentResource):
         opts = self.cluster.bound(self, [*deployments, *others])
         return Webhook(f"{self.stack.name}-{name}", props, opts)
 
-    def _pushed(self, environment: Mapping[str, str]) -> dict[str, pulumi.Output[str]]:
+    def _pushed(self) -> dict[str, pulumi.Output[str]]:
         """Published image -> the reference, in the cluster's registry, of the image that toolchain/ built for it."""
         found = {}
         for part, (variable, published) in self.row.images.items():
-            source = environment.get(variable)
+            source = os.environ.get(variable)
             if source and self.cluster.registry is not None:
                 repository, _, tag = source.rpartition(":")
                 props = {"image": source, "repository": repository, "tag": tag}
@@ -228,27 +226,17 @@ def _with(
     deployment: Manifest, pushed: Mapping[str, pulumi.Output[str]]
 ) -> Manifest | pulumi.Output[Manifest]:
     """The Deployment with the pushed images. Their references are known only after the push."""
-    container = deployment["spec"]["template"]["spec"]["containers"][0]
-    words = str([container["image"], *(container.get("args") or [])])
-    wanted = {published: image for published, image in pushed.items() if published in words}
-    if not wanted:
-        return deployment
-    return pulumi.Output.all(**wanted).apply(lambda known: _replaced(deployment, known))
+    text = json.dumps(deployment)
+    wanted = {published: image for published, image in pushed.items() if published in text}
 
-
-def _replaced(deployment: Manifest, images: Mapping[str, str]) -> Manifest:
-    def changed(text: str) -> str:
+    def replaced(images: Mapping[str, str]) -> Manifest:
+        changed = text
         for published, image in images.items():
-            text = text.replace(published, image)
-        return text
+            changed = changed.replace(published, image)
+        found: Manifest = json.loads(changed)
+        return found
 
-    pod = deployment["spec"]["template"]["spec"]
-    first, *others = pod["containers"]
-    made: dict[str, Any] = {**first, "image": changed(first["image"])}
-    if "args" in first:
-        made["args"] = [changed(word) for word in first["args"]]
-    template = {**deployment["spec"]["template"], "spec": {**pod, "containers": [made, *others]}}
-    return {**deployment, "spec": {**deployment["spec"], "template": template}}
+    return pulumi.Output.all(**wanted).apply(replaced) if wanted else deployment
 
 
 def register_all(

@@ -15,8 +15,8 @@ from pydantic import ValidationError
 from infra import dataset, paths, stack_plan
 from infra.config import ConfigError, Stack, from_file, stack_text
 from infra.config.job import JobConfig
-from infra.config.job_keys import set_keys, written
-from infra.config.load import ensure_trains
+from infra.config.load import PREFIX, base_of, ensure_trains, job_path, own
+from infra.config.stack_text import literals, with_values
 from infra.config.training import TrainingConfig
 from infra.job.run_id import data, programs
 
@@ -42,7 +42,6 @@ class Promotion:
         job: its name in the stack that is promoted.
         to: the name of the job that gets its options.
         run: the id of the job's run, as in the review of the stack that is promoted.
-        dataset: that run's data set; None for the trainer's default.
         changes: key of `training` -> the old and the new value, as written in a stack file.
         left: keys of `training` that job `to` sets and the promoted job does not; they stay.
         differing: keys outside `training` that a run depends on, with different values in the two jobs; they stay.
@@ -51,7 +50,6 @@ class Promotion:
     job: str
     to: str
     run: str
-    dataset: str | None
     changes: dict[str, tuple[str | None, str]]
     left: tuple[str, ...]
     differing: tuple[str, ...]
@@ -68,11 +66,9 @@ def promotions(source: Path, target: Path) -> list[Promotion]:
         wanted, has = _options(job), _options(to)
         new, old = _texts(source, job, wanted), _texts(target, to, has)
         changes = {key: (old.get(key), new[key]) for key in wanted if wanted[key] != has.get(key)}
-        trained_on = datasets[job.name]
-        run = stack_plan.run_id(given, job, trained_on)
+        run = stack_plan.run_id(given, job, datasets[job.name])
         left = tuple(key for key in PROMOTED if key in has and key not in wanted)
-        name = trained_on.value if trained_on else None
-        found.append(Promotion(job.name, to.name, run, name, changes, left, _differing(job, to)))
+        found.append(Promotion(job.name, to.name, run, changes, left, _differing(job, to)))
     return found
 
 
@@ -202,3 +198,48 @@ def _runs(stack: Stack, job: JobConfig) -> Iterator[str]:
 def count_up(file: Path, numbers: dict[str, int]) -> None:
     """Set `rerun` of each job in the stack file. Raises ConfigError if its layout does not allow it."""
     set_keys(file, {job: {"rerun": str(number)} for job, number in numbers.items()})
+
+
+def written(file: Path, job: str, *section: str) -> dict[str, str]:
+    """The keys of `job` or of one of its sections, with their `literals`, in a valid `file` or else in its base."""
+    base, path = base_of(own(file), file), (*job_path(file, job), *section)
+    texts = [each.read_text() for each in (base, file) if each]
+    return {key: text for each in texts for key, text in literals(each, path).items()}
+
+
+def set_keys(file: Path, keys: Mapping[str, Mapping[str, str]], *section: str) -> None:
+    """Set keys of jobs in a valid stack file itself, also if its base has the job.
+
+    Raises ConfigError if the file's layout does not allow it, if the base has the list `jobs`, or if the keys make the
+    file invalid; the file then stays unchanged.
+
+    Parameters:
+        keys: job's name -> key -> the text of the scalar.
+        section: the section of each job that gets the keys; without it, the job itself gets them.
+    """
+    before = file.read_bytes()  # unchanged, with the line ends
+    text = before.decode()
+    for job, values in keys.items():
+        if values:
+            path = (*job_path(file, job), *section)
+            _ensure_own(file, path, values)
+            text = with_values(text, path, values, f"stacks/{file.name}")
+    file.write_bytes(text.encode())
+    try:
+        from_file(file)
+    except ConfigError:
+        file.write_bytes(before)
+        raise
+
+
+def _ensure_own(file: Path, path: tuple[str | int, ...], values: Mapping[str, str]) -> None:
+    """Raises ConfigError for a job in the base's list `jobs`: a list in the file itself would replace that list."""
+    given = own(file)
+    base = base_of(given, file)
+    if base and path[1] == f"{PREFIX}jobs" and "jobs" not in given:
+        lines = ", ".join(f"{key}: {value}" for key, value in values.items())
+        where = ".".join(map(str, path))
+        raise ConfigError(
+            f"stacks/{file.name}: its jobs are in stacks/{base.name}, which other stacks may extend, too\n"
+            f"  fix: move the list jobs into stacks/{file.name}, or write in stacks/{base.name} below {where}: {lines}"
+        )

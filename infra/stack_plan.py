@@ -155,11 +155,9 @@ def _volumes(stack: Stack) -> Iterator[Planned]:
                 options=replaced_by("spec"),
             )
         elif isinstance(each, ProvisionedClaim):
+            (claim,) = volume_manifests(each)
             kept = pulumi.ResourceOptions(retain_on_delete=True)
-            yield from (
-                Planned(manifest=claim, phase=VOLUMES, after=after, options=kept)
-                for claim in volume_manifests(each)
-            )
+            yield Planned(manifest=claim, phase=VOLUMES, after=after, options=kept)
 
 
 def _claims(given: Iterable[Claim]) -> tuple[str, ...]:

@@ -68,11 +68,6 @@ class Volume(Claim):
     node: str | None = None
 
     @property
-    def all_labels(self) -> dict[str, str]:
-        """The volume's labels, with the two labels by which the claim selects."""
-        return {**self.labels, **self.selector}
-
-    @property
     def selector(self) -> dict[str, str]:
         """The two labels by which the claim selects. All other labels may change while the volume is bound."""
         return {"type": self.labels.get("type", "trainstack"), "name": self.labels.get("name", self.name)}
@@ -114,7 +109,7 @@ def persistent_volume(volume: Volume) -> Manifest:
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
-        "metadata": {"name": volume.name, "labels": {**volume.owner, **volume.all_labels}},
+        "metadata": {"name": volume.name, "labels": {**volume.owner, **volume.labels, **volume.selector}},
         "spec": {
             "storageClassName": volume.storage_class,
             "capacity": {"storage": volume.capacity},

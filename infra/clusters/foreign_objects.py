@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from infra.cluster_kinds import KINDS
+from infra.objects.kinds import title
 from infra.objects.labels import MANAGED_BY, STACK
 from infra.objects.look import Look
 
@@ -38,14 +39,14 @@ SYSTEM_PREFIXES = (
     *(name for each in OF_KINDS for name in each.prefixes),
 )
 CLUSTER_WIDE_SYSTEM = {"clusterroles", "clusterrolebindings", "priorityclasses"}
-# States of release 0.1 hold volumes and claims without a mark; Pulumi created them.
-UNMARKED = {"persistentvolumes", "persistentvolumeclaims"}
 
 
 def titles(look: Look, stack: str) -> list[str]:
     """`configmaps/default/notes` of each object that is not `stack`'s. Raises UnknownError."""
     return sorted(
-        _title(resource, each) for resource, each in _objects(look) if is_foreign(resource, each, stack)
+        title({**each, "kind": resource})
+        for resource, each in _objects(look)
+        if is_foreign(resource, each, stack)
     )
 
 
@@ -64,19 +65,8 @@ def is_foreign(resource: str, item: dict[str, Any], stack: str) -> bool:
         or (resource in CLUSTER_WIDE_SYSTEM and name.startswith(SYSTEM_PREFIXES))
         or (resource == "customresourcedefinitions" and name.endswith(SYSTEM_GROUPS))
     )
-    made_by_us = MANAGED_BY.items() <= labels.items() or (resource in UNMARKED and _made_by_pulumi(metadata))
+    made_by_us = MANAGED_BY.items() <= labels.items()
     return not (system or made_by_us or metadata.get("ownerReferences"))
-
-
-def _made_by_pulumi(metadata: dict[str, Any]) -> bool:
-    return any(
-        str(entry.get("manager", "")).startswith("pulumi") for entry in metadata.get("managedFields") or []
-    )
-
-
-def _title(resource: str, item: dict[str, Any]) -> str:
-    metadata = item["metadata"]
-    return "/".join(filter(None, [resource, metadata.get("namespace"), metadata["name"]]))
 
 
 def _objects(look: Look) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -9,12 +9,10 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from infra import paths
 from infra.cluster_kinds import ClusterKind
-from infra.config.errors import ConfigError, explain
-from infra.config.load import Sections, from_file, read, source, stack_name
+from infra.config.errors import ConfigError
+from infra.config.load import Sections, from_file, read, source, stack_name, validated
 from infra.config.operator import OperatorApi, Queueing
 
 ASKED_FOR = ("cluster", "operator", "protected")
@@ -94,7 +92,5 @@ def access(file: Path) -> ClusterAccess:
 def valid_sections(file: Path) -> Sections:
     """The sections ASKED_FOR of a stack file; the other sections may be wrong. Raises ConfigError."""
     found = read(file)
-    try:
-        return Sections.model_validate({name: found[name] for name in ASKED_FOR if name in found})
-    except ValidationError as error:
-        raise explain(error, Sections, source(file, os.path.relpath(file))) from None
+    asked = {name: found[name] for name in ASKED_FOR if name in found}
+    return validated(asked, source(file, os.path.relpath(file)))

@@ -168,6 +168,14 @@ class Stack:
         return self.storage.kind is StorageKind.CLASS and not has_pods
 
 
+def validated(raw: Mapping[str, Any], file: str) -> Sections:
+    """The sections of `raw`, each by itself. Raises ConfigError: all values that the models refuse."""
+    try:
+        return Sections.model_validate(dict(raw))
+    except ValidationError as error:
+        raise explain(error, Sections, file) from None
+
+
 def from_raw(name: str, raw: Mapping[str, Any], file: str) -> Stack:
     """The validated stack. Raises ConfigError: all values that the models refuse, or the first conflict of keys.
 
@@ -177,10 +185,7 @@ def from_raw(name: str, raw: Mapping[str, Any], file: str) -> Stack:
         file: the stack file's path, for errors.
     """
     ensure_in_env(raw, file)
-    try:
-        given = Sections.model_validate(dict(raw))
-    except ValidationError as error:
-        raise explain(error, Sections, file) from None
+    given = validated(raw, file)
     jobs = jobs_of(given, file)
     _ensure_an_image(given, file)
     _ensure_runs_leave_models(given, jobs, file)

@@ -43,20 +43,12 @@ class Range:
         """The two ends, `low` and `high`."""
         return self.low, self.high
 
-    def as_json(self) -> dict[str, Any]:
-        """As infra/sweep/study.py takes it."""
-        return {"low": self.low, "high": self.high, "log": self.log, "whole": self.whole}
-
 
 @dataclass(frozen=True)
 class Choice:
     """Some values, without an order."""
 
     values: tuple[float, ...]
-
-    def as_json(self) -> dict[str, Any]:
-        """As infra/sweep/study.py takes it."""
-        return {"values": list(self.values)}
 
 
 def option(key: str, given: Any) -> Range | Choice:

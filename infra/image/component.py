@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
 from typing import Any
 
 import pulumi
@@ -39,16 +37,14 @@ class Image(pulumi.ComponentResource):
 
     reference: pulumi.Output[str]
 
-    def __init__(
-        self, *, stack: Stack, cluster: Cluster, environment: Mapping[str, str] = os.environ
-    ) -> None:
+    def __init__(self, *, stack: Stack, cluster: Cluster) -> None:
         super().__init__("trainstack:image:Image", f"{stack.name}-image")
         self.on_nodes: list[pulumi.Resource] = []
         config = stack.image
         if config.reference:
             self.reference = pulumi.Output.from_input(config.reference)
         else:
-            self.reference = self._built(stack, cluster, environment)
+            self.reference = self._built(stack, cluster)
         if cluster.nodes is not None and not config.reference:
             props = {"references": [self.reference], "nodes": cluster.nodes, "instance": cluster.cluster_uid}
             opts = cluster.bound(self, cluster.pull_ready)
@@ -56,9 +52,9 @@ class Image(pulumi.ComponentResource):
         self.digest = self.reference.apply(inputs.digest_of)
         self.register_outputs({"reference": self.reference})
 
-    def _built(self, stack: Stack, cluster: Cluster, environment: Mapping[str, str]) -> pulumi.Output[str]:
+    def _built(self, stack: Stack, cluster: Cluster) -> pulumi.Output[str]:
         child = pulumi.ResourceOptions(parent=self)
-        props = self._engine_image(stack, environment)
+        props = self._engine_image(stack)
         in_cluster = f"{cluster.image_registry}/{inputs.REPOSITORY}" if cluster.image_registry else None
         repository = stack.image.repository or in_cluster
         if repository:
@@ -74,10 +70,10 @@ class Image(pulumi.ComponentResource):
         place = {"registry": cluster.registry, "container": cluster.registry_container}
         return RegistryImage(stack.name, {**props, **place, "repository": inputs.REPOSITORY}, child).reference
 
-    def _engine_image(self, stack: Stack, environment: Mapping[str, str]) -> dict[str, Any]:
+    def _engine_image(self, stack: Stack) -> dict[str, Any]:
         """Build our image, or the user's project on top of it. Returns `image`, its name in the engine, and `tag`."""
         child = pulumi.ResourceOptions(parent=self)
-        builds = engine_image.of(stack.image, environment)
+        builds = engine_image.of(stack.image)
         trainer = BuiltImage(stack.name, builds.trainer, child).image if builds.trainer else None
         if builds.project is None:
             return {"image": trainer, "tag": builds.tag}

@@ -77,27 +77,17 @@ def takes(job: JobConfig) -> list[dict[str, str]]:
 def _value(job: JobConfig, name: str, value: Value) -> dict[str, Any]:
     if isinstance(value, str):
         return {"value": value}
-    held = (
-        {"name": value.secret, "key": value.key}
-        if isinstance(value, SecretKey)
-        else secret.reference(job, name)
-    )
-    return {"valueFrom": {"secretKeyRef": held}}
+    holder, key = (value.secret, value.key) if isinstance(value, SecretKey) else (secret.name(job), name)
+    return {"valueFrom": {"secretKeyRef": {"name": holder, "key": key}}}
 
 
 def sources(job: JobConfig) -> list[dict[str, Any]]:
     """The container's `envFrom`."""
-    return [
-        {
-            **({"prefix": each.prefix} if each.prefix else {}),
-            **(
-                {"secretRef": {"name": each.secret}}
-                if each.secret
-                else {"configMapRef": {"name": each.config_map}}
-            ),
-        }
-        for each in job.env_from
-    ]
+    found: list[dict[str, Any]] = []
+    for each in job.env_from:
+        kind, name = ("secretRef", each.secret) if each.secret else ("configMapRef", each.config_map)
+        found.append({**({"prefix": each.prefix} if each.prefix else {}), kind: {"name": name}})
+    return found
 
 
 def volumes(job: JobConfig, context: JobContext) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

@@ -16,11 +16,6 @@ def name(job: JobConfig) -> str:
     return f"{job.name}-env"
 
 
-def reference(job: JobConfig, variable: str) -> dict[str, str]:
-    """A container's `secretKeyRef` to one of the job's encrypted variables."""
-    return {"name": name(job), "key": variable}
-
-
 def manifest(job: JobConfig, namespace: str) -> Manifest:
     """The Secret without its data, for a review: the names of the variables, not their values."""
     return {

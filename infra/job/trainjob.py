@@ -82,7 +82,7 @@ def jobs_of(manifest: Manifest) -> list[Manifest]:
 
 def trainjob(job: JobConfig, context: JobContext) -> Manifest:
     """The TrainJob. Trainer enforces its deadline; JobSet restarts its pods."""
-    found = _container(job, context)
+    found = template(job, context, TRAINJOB.container)["spec"]["containers"][0]
     words = {key: found[key] for key in ("command", "args") if key in found}
     metadata = _metadata(job, context)
     return {
@@ -137,19 +137,14 @@ def _replicas(job: JobConfig, context: JobContext) -> dict[str, Any]:
     }
 
 
-def _container(job: JobConfig, context: JobContext) -> dict[str, Any]:
-    return dict(template(job, context, TRAINJOB.container)["spec"]["containers"][0])
-
-
 def _pod(job: JobConfig, context: JobContext) -> dict[str, Any]:
     """The PyTorchJob's pod template, without the TrainJob's own fields and the training-operator's labels."""
     plain = template(job, context, TRAINJOB.container)
-    replica = {
-        key: value for key, value in _container(job, context).items() if key not in ("command", "args")
-    }
+    first, *others = plain["spec"]["containers"]
+    replica = {key: value for key, value in first.items() if key not in ("command", "args")}
     spec = {
         **plain["spec"],
-        "containers": [{**replica, "name": TRAINJOB.container}, *plain["spec"]["containers"][1:]],
+        "containers": [{**replica, "name": TRAINJOB.container}, *others],
         "restartPolicy": "Never",
     }
     for entry in spec.get("topologySpreadConstraints", []):

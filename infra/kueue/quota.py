@@ -10,7 +10,6 @@ from typing import Any
 
 from infra.config import Stack
 from infra.config.queues import Flavor, QueueConfig
-from infra.config.resources import GPU
 from infra.objects.job_kinds import CLUSTER_QUEUE, FLAVOR, LOCAL_QUEUE, PRIORITY_CLASS
 from infra.objects.kinds import Kind, title
 from infra.objects.labels import NAME_OF_NAMESPACE, stack_labels
@@ -29,18 +28,13 @@ def manifests(stack: Stack, kept: Collection[str]) -> list[Manifest]:
     quota = stack.cluster.queue
     if quota is None:
         return []
-    namespace, gpus = stack.cluster.namespace, {each.resources.gpu_resource for each in stack.jobs} or {GPU}
+    namespace, gpus = stack.cluster.namespace, {each.resources.gpu_resource for each in stack.jobs}
     name = quota.name_for(stack.name)
 
     def made(kind: Kind, name: str, namespace: str = "", **content: Any) -> Manifest:
-        metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
-        labels = {"labels": stack_labels(stack.name)}
-        return {
-            "apiVersion": kind.api_version,
-            "kind": kind.kind,
-            "metadata": {**metadata, **labels},
-            **content,
-        }
+        place = {"namespace": namespace} if namespace else {}
+        metadata = {"name": name, **place, "labels": stack_labels(stack.name)}
+        return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, **content}
 
     found = [
         *(made(FLAVOR, each.name, spec=_of_nodes(each)) for each in quota.flavors),

@@ -18,10 +18,7 @@ PRIORITY_CLASS = Kind("WorkloadPriorityClass", KUEUE, CLUSTER_QUEUE.version, "wo
 WORKLOAD = Kind.of("Workload", CLUSTER_QUEUE.api_version)
 QUEUE_KINDS = (WORKLOAD, LOCAL_QUEUE, CLUSTER_QUEUE, FLAVOR, PRIORITY_CLASS)
 # Defined by scheduler-plugins: a stack of an earlier release may have installed it.
-GANG_KINDS = tuple(
-    Kind(kind, "scheduling.x-k8s.io", "v1alpha1", plural)
-    for kind, plural in (("PodGroup", "podgroups"), ("ElasticQuota", "elasticquotas"))
-)
+GANG_KINDS = tuple(Kind.of(kind, "scheduling.x-k8s.io/v1alpha1") for kind in ("PodGroup", "ElasticQuota"))
 
 
 @dataclass(frozen=True)

@@ -41,13 +41,11 @@ class Cost:
     """The highest cost of a training: all its pods until its deadline.
 
     Parameters:
-        job: its name.
         pods: the most pods at once.
         gpus: of one pod.
         deadline_s: the job's deadline in seconds.
     """
 
-    job: str
     pods: int
     gpus: int
     deadline_s: int
@@ -67,12 +65,8 @@ def cost(job: JobConfig) -> Cost:
     """The job's highest cost. An elastic job may grow to maxReplicas workers."""
     most = job.elastic_policy.max_replicas if job.elastic_policy else None
     workers = max(job.replicas.worker or 0, most or 0)
-    return Cost(
-        job.name,
-        (job.replicas.master or 0) + workers,
-        job.resources.gpu,
-        job.run_policy.active_deadline_seconds,
-    )
+    pods = (job.replicas.master or 0) + workers
+    return Cost(pods, job.resources.gpu, job.run_policy.active_deadline_seconds)
 
 
 def replaced(
@@ -126,7 +120,7 @@ def losses(
         yield _with_the_cluster(stack)
     if {Outcome.VOLUME_REPLACED, Outcome.CLUSTER_REPLACED} & outcomes:
         yield _files(stack, Outcome.CLUSTER_REPLACED in outcomes)
-    if any(_is_kind(each, kind) for each in again for kind in NAMES):
+    if any(each.partition("/")[0] in NAMES for each in again):
         yield "The old jobs' pods with their logs, and each running training. Finished runs stay on the volume."
     if any(each.key.startswith("storage.keepRuns.") for each in keys):
         yield "Finished runs that exceed `storage.keepRuns`, when the next run of their job succeeds."
@@ -151,10 +145,6 @@ def _with_the_cluster(stack: Stack) -> str:
         f"Every object in cluster {stack.cluster_name}, also objects of others. If there are such objects, `make up` "
         "refuses; `make up REPLACE_CLUSTER=yes` deletes them, too."
     )
-
-
-def _is_kind(name: str, kind: str) -> bool:
-    return name.partition("/")[0] == kind
 
 
 @dataclass(frozen=True)

@@ -34,13 +34,12 @@ from infra.objects.job_kinds import (
     TRAINJOB,
     JobKind,
 )
-from infra.objects.kinds import SECRET
+from infra.objects.kinds import CRD, SECRET, Kind
 from infra.objects.labels import MANAGED_BY
 from infra.objects.manifest import Manifest
 from infra.review.text import document
 from infra.stack_plan import Planned
 from infra.trainer_controller.patches import INJECTED
-from infra.training_operator.patches import CRD_KIND
 from storage.manifests import is_provisioned
 
 GROUPS = KEPT, GUARD, OPERATOR, JOBS = "kept", stack_plan.GUARD, operators.OPERATOR, "jobs"
@@ -148,20 +147,14 @@ def _with_their_pods(groups: Mapping[str, Sequence[Manifest]], kind: JobKind) ->
 def _after_kueue(objects: Sequence[Manifest]) -> list[dict[str, Any]]:
     """Patches that put the quota into a later wave than Kueue."""
     there = {each["kind"] for each in objects}
-    return [
-        {
-            "target": {"kind": each.kind},
-            "patch": document(
-                {
-                    "apiVersion": each.api_version,
-                    "kind": each.kind,
-                    "metadata": {"name": "every", "annotations": {SYNC_WAVE: QUOTA_WAVE}},
-                }
-            ),
-        }
-        for each in QUOTA_KINDS
-        if each.kind in there
-    ]
+    metadata = {"name": "every", "annotations": {SYNC_WAVE: QUOTA_WAVE}}
+    return [_merging(each, metadata) for each in QUOTA_KINDS if each.kind in there]
+
+
+def _merging(kind: Kind, metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """The patch that merges `metadata` into every object of `kind`. Its name is needed, and ignored."""
+    every = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
+    return {"target": {"kind": kind.kind}, "patch": document(every)}
 
 
 def file_of(group: str) -> str:
@@ -182,15 +175,13 @@ def _patch(operations: Iterable[dict[str, str]]) -> str:
 
 def _as_registered(kind: JobKind) -> list[dict[str, Any]]:
     """Patches of upstream's CRDs: the same changes as the program makes, and annotations against pruning."""
-    # A patch needs a name, which is ignored here: the patch is for every CRD.
     metadata = {"name": kind.crd, "labels": MANAGED_BY, "annotations": NEVER_PRUNED | LONG}
-    every = {"apiVersion": "apiextensions.k8s.io/v1", "kind": CRD_KIND, "metadata": metadata}
-    found = [{"target": {"kind": CRD_KIND}, "patch": document(every)}]
+    found = [_merging(CRD, metadata)]
     if JOBSET.crd in kind.crds:
         # Not by null: kustomize writes null into an annotation as text.
         paths = (f"/metadata/annotations/{INJECTED.replace('/', '~1')}", "/spec/conversion")
         dropped = _patch({"op": "remove", "path": path} for path in paths)
-        found.append({"target": {"kind": CRD_KIND, "name": JOBSET.crd}, "patch": dropped})
+        found.append({"target": {"kind": CRD.kind, "name": JOBSET.crd}, "patch": dropped})
     return found
 
 

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from infra.cluster_kinds import ClusterKind
 from infra.config.changes import NOTES, OUTCOMES, outcome
-from infra.config.errors import explain, model_in
-from infra.config.job import JobConfig
-from infra.config.load import EXTENDS, Sections, jobs_of, own, read, sections, source, with_base
+from infra.config.errors import model_in
+from infra.config.load import EXTENDS, Sections, jobs_of, own, read, sections, source, validated, with_base
 from infra.config.pod_schema import DIRECTIVE, MERGE_KEYS
 from infra.config.section import Outcome, Section
 from infra.config.variables import Encrypted
@@ -84,18 +83,14 @@ def _keys(sections: Sections, single: bool) -> Keys:
         found |= dict(_below("job", sections.job))
     else:
         for job in jobs_of(sections, ""):
-            found |= _of_one_of_several(job)
+            path = f"jobs[{job.name}]"
+            # Says that the job exists: a new or removed job is a change of `jobs`.
+            found |= {path: "a job", **dict(_below(path, job))}
     if sections.matrix:
         found |= dict(_below("matrix", sections.matrix))
     if sections.sweep:
         found |= dict(_below("sweep", sections.sweep))
     return found | ({"protected": True} if sections.protected else {})
-
-
-def _of_one_of_several(job: JobConfig) -> Keys:
-    """The job's keys. The first says that the job exists: a new or removed job is a change of `jobs`."""
-    path = f"jobs[{job.name}]"
-    return {path: "a job", **dict(_below(path, job))}
 
 
 def _below(path: str, section: BaseModel) -> Iterator[tuple[str, Any]]:
@@ -165,22 +160,15 @@ def config_diff(file: Path, applied: Mapping[str, Any]) -> list[str]:
         applied: the configuration of an update, from Pulumi's history of the stack.
     """
     had, has = sections(applied), own(file)
-    after = _validated(read(file), source(file, os.path.relpath(file)))
+    after = validated(read(file), source(file, os.path.relpath(file)))
     old, new = had.get(EXTENDS), has.get(EXTENDS)
     moved = [f"{EXTENDS}: {_shown(old)} -> {_shown(new)} (another base)"] if old != new else []
     if old and new:
         had[EXTENDS] = new
     elif old and not file.with_name(f"{old}.yaml").exists():
         return moved
-    before = _validated(with_base(had, file), "the configuration that was applied")
+    before = validated(with_base(had, file), "the configuration that was applied")
     return [*moved, *(_line(each) for each in key_changes(before, after))]
-
-
-def _validated(given: dict[str, Any], source: str) -> Sections:
-    try:
-        return Sections.model_validate(given)
-    except ValidationError as error:
-        raise explain(error, Sections, source) from None
 
 
 def _line(change: KeyChange) -> str:

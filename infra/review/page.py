@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import ValidationError
 
 from infra import dataset, stack_plan
 from infra.config import ConfigError, Stack, from_file
 from infra.config.encrypted import SHOWN, is_encrypted, leaves
 from infra.config.errors import Extending, key_of
 from infra.config.job import JobConfig
-from infra.config.load import Sections, read, source
+from infra.config.load import Sections, read, source, validated
 from infra.config.training import Dataset
 from infra.guard.policy_rules import RULES
 from infra.job.manifest import run_of
@@ -56,44 +55,37 @@ class Base:
 
     def stack(self, name: str) -> Stack | None:
         """The stack of that revision; None if there was none, or this program refuses it."""
-        try:
-            return self._read(name)
-        except ConfigError:
-            return None
+        return self._read(name)[0]
 
-    def refusal(self, name: str) -> str:
-        """Why this program refuses the stack of that revision; empty if it accepts the stack, or there was none."""
+    def _read(self, name: str) -> tuple[Stack | None, str]:
+        """As `stack`, and why this program refuses the stack; empty if it does not."""
+        file = self.file(name)
         try:
-            self._read(name)
+            return (from_file(file) if file.exists() else None), ""
         except ConfigError as error:
-            file = self.file(name)
-            return str(error).replace(os.path.relpath(file.parent), "stacks")
-        return "\n".join(self._objects(name)[1])
-
-    def _read(self, name: str) -> Stack | None:
-        return from_file(self.file(name)) if self.file(name).exists() else None
+            return None, str(error).replace(os.path.relpath(self.folder), "stacks")
 
     def sections(self, name: str) -> Sections | None:
         """The sections of that stack; None if there was none, or this program refuses it."""
         return sections(self.file(name)) if self.stack(name) else None
 
-    def rendering(self, name: str) -> dict[str, str]:
-        """Path -> contents of the stack's committed rendering, and of the upstream definitions that it installed."""
-        return self._objects(name)[0]
+    def rendering(self, name: str) -> tuple[dict[str, str], str]:
+        """Path -> contents of the stack's committed rendering, and of the upstream definitions that it installed.
 
-    def _objects(self, name: str) -> tuple[dict[str, str], list[str]]:
-        """As `rendering`, and a line for each file without a valid object, for example a file with merge conflicts."""
-        stack, found, problems = self.stack(name), {}, []
+        Also why this program refuses that revision, for example a file with merge conflicts; empty if it does not.
+        """
+        stack, refusal = self._read(name)
+        found: dict[str, str] = {}
+        problems: list[str] = []
         own = folder.on_disk(self.folder, name).items()
         rendered = {path: text for path, text in own if folder.has_objects(path)}
-        for path, text in (
-            rendered | (folder.definitions(stack, self.folder.parent) if stack else {})
-        ).items():
+        upstream = folder.definitions(stack, self.folder.parent) if stack else {}
+        for path, text in (rendered | upstream).items():
             if problem := _problem(text):
                 problems.append(f"{path}: no object: {problem}")
             else:
                 found[path] = text
-        return found, problems
+        return found, refusal or "\n".join(problems)
 
     def file(self, name: str) -> Path:
         """The stack file of stack `name` in this revision; the file may be missing."""
@@ -113,10 +105,7 @@ def _problem(text: str) -> str:
 
 def sections(file: Path) -> Sections:
     """The sections of a stack file. Raises ConfigError."""
-    try:
-        return Sections.model_validate(read(file))
-    except ValidationError as error:
-        raise ConfigError(str(error)) from None
+    return validated(read(file), str(file))
 
 
 def refused(stack: str, base: Base, problem: str) -> str:
@@ -156,7 +145,7 @@ def page(stack: Stack, file: Path, contents: Mapping[str, str], base: Base) -> P
     """
     definitions = folder.definitions(stack)
     rendered = {name: text for name, text in contents.items() if folder.has_objects(name)} | definitions
-    committed, refusal = base.rendering(stack.name), base.refusal(stack.name)
+    committed, refusal = base.rendering(stack.name)
     # Only the base's stack file says which definitions the base had.
     compared = {name: text for name, text in rendered.items() if not (refusal and name in definitions)}
     objects = object_changes(committed, compared)
@@ -177,7 +166,7 @@ def page(stack: Stack, file: Path, contents: Mapping[str, str], base: Base) -> P
     head += _versions(moved, stack, file)
     head += _consequences(was, keys, objects, there, moved, not refusal)
     head += [*_costs(stack, was, objects), *checks]
-    details = _no_keys() if refusal else _keys(keys) or ([NO_KEY, ""] if before else [])
+    details = ["### Keys", "", NOT_KNOWN, ""] if refusal else _keys(keys) or ([NO_KEY, ""] if before else [])
     return Page(head, [*details, *values, *_objects(objects, bool(committed))], passed, changes=True)
 
 
@@ -212,20 +201,11 @@ def _refusal(problem: str) -> list[str]:
     return [told, "", *fenced(problem), ""]
 
 
-def _no_keys() -> list[str]:
-    return ["### Keys", "", NOT_KNOWN, ""]
-
-
 def _keys(changes: Sequence[KeyChange]) -> list[str]:
     if not changes:
         return []
     rows = [
-        (
-            code(each.key),
-            _value(each.before),
-            _value(each.after),
-            " ".join(filter(None, [f"{each.outcome}.", each.note])),
-        )
+        (code(each.key), _value(each.before), _value(each.after), f"{each.outcome}. {each.note}")
         for each in changes
     ]
     return ["### Keys", "", *_table(("key", "before", "after", "effect"), rows)]
@@ -333,16 +313,8 @@ def _costs(stack: Stack, before: Stack | None, objects: Sequence[ObjectChange]) 
     for job in stack.jobs:
         if job.name in runs and not job.run_id:
             most = consequences.cost(job)
-            rows.append(
-                (
-                    runs[job.name],
-                    f"{most.pods}",
-                    f"{most.gpus}",
-                    f"{most.deadline_s} s",
-                    f"{most.gpu_hours:.4g}",
-                    f"{most.pod_hours:.4g}",
-                )
-            )
+            hours = f"{most.gpu_hours:.4g}", f"{most.pod_hours:.4g}"
+            rows.append((runs[job.name], f"{most.pods}", f"{most.gpus}", f"{most.deadline_s} s", *hours))
     if len(rows) > MOST_LISTED:
         rows = [*rows[:MOST_LISTED], _rest(rows[MOST_LISTED:])]
     if rows:
@@ -388,17 +360,11 @@ def _checks(rendered: Mapping[str, str]) -> tuple[list[str], bool]:
     except kubeconform.NotCheckedError as error:
         return [*lines, f"- Schemas were not checked: {error}.", ""], True
     if wrong:
-        return [
-            *lines,
-            "- These objects break their schemas:",
-            *(f"  - {code(each)}" for each in wrong[:MOST_LISTED]),
-            "",
-        ], False
-    return [
-        *lines,
-        "- All objects fit the schemas of the API server and of the operators' CRDs.",
-        "",
-    ], True
+        lines.append("- These objects break their schemas:")
+        lines += [f"  - {code(each)}" for each in wrong[:MOST_LISTED]]
+    else:
+        lines.append("- All objects fit the schemas of the API server and of the operators' CRDs.")
+    return [*lines, ""], not wrong
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from infra import dataset
@@ -70,7 +70,7 @@ def study(stack: Stack) -> dict[str, Any]:
     return {
         "identity": identity(stack),
         "direction": sweep.objective.direction,
-        "options": {key: each.as_json() for key, each in sweep.space.items()},
+        "options": {key: asdict(each) for key, each in sweep.space.items()},
         "epochs": _epochs(stack),
         "trials": sweep.trials,
         "parallel": sweep.parallel,
@@ -89,7 +89,7 @@ def identity(stack: Stack) -> str:
     inputs = run_id.inputs(common, context(stack, rendered_reference(stack), chosen))
     parts = {
         "training": inputs,
-        "options": {key: each.as_json() for key, each in sweep.space.items()},
+        "options": {key: asdict(each) for key, each in sweep.space.items()},
         "objective": sweep.objective.value,
     }
     text = json.dumps(parts, sort_keys=True)

@@ -84,12 +84,9 @@ def deployment(upstream: Manifest, operator: OperatorConfig, reports: bool) -> M
         if reports:
             pod["terminationGracePeriodSeconds"] = REPORTS_END_S
         # A change of this annotation restarts the controller.
-        read = {
-            SETTINGS_READ: " ".join(f"{key}={value}" for key, value in throughput(operator).items()),
-        }
-        metadata = changed["spec"]["template"]["metadata"]
-        if known := {key: value for key, value in read.items() if value}:
-            metadata["annotations"] = {**(metadata.get("annotations") or {}), **known}
+        if read := " ".join(f"{key}={value}" for key, value in throughput(operator).items()):
+            metadata = changed["spec"]["template"]["metadata"]
+            metadata["annotations"] = {**(metadata.get("annotations") or {}), SETTINGS_READ: read}
     return changed
 
 

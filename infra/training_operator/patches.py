@@ -106,16 +106,12 @@ def init_template(namespace: str) -> Manifest:
 
 def deployment(
     upstream: Manifest,
-    image: str | None,
-    init_image: str,
     flags: Sequence[str] = (),
 ) -> Manifest:
     """Upstream's Deployment with limits, a quick readiness probe, and what Pod Security's `restricted` asks for.
 
     Parameters:
         upstream: upstream's Deployment.
-        image: the operator's image; None keeps upstream's.
-        init_image: the image of the workers' init container.
         flags: the operator's further arguments.
     """
     changed = copy.deepcopy(upstream)
@@ -126,11 +122,9 @@ def deployment(
     template["metadata"]["annotations"] = {**annotations, TEMPLATE_DIGEST: digest}
     pod = template["spec"]
     manager = pod["containers"][0]
-    if image:
-        manager["image"] = image
     manager["args"] = [
         "--enable-scheme=pytorchjob",
-        f"--pytorch-init-container-image={init_image}",
+        f"--pytorch-init-container-image={INIT_IMAGE}",
         f"--pytorch-init-container-template-file={INIT_FOLDER}/{INIT_TEMPLATE}",
         "--zap-log-level=info",
         *flags,
@@ -204,8 +198,6 @@ def moved(manifest: Manifest, namespace: str) -> Manifest:
 def patched(
     upstream: Iterable[Manifest],
     stack: str,
-    image: str | None,
-    init_image: str,
     namespace: str,
     flags: Sequence[str] = (),
 ) -> list[Manifest]:
@@ -214,13 +206,11 @@ def patched(
     Parameters:
         upstream: its objects.
         stack: the stack's name, for the labels.
-        image: the operator's image; None keeps upstream's.
-        init_image: the image of the workers' init container.
         namespace: the operator's.
         flags: the operator's further arguments.
     """
     by_kind: dict[str, Callable[[Manifest], Manifest]] = {
-        "Deployment": lambda each: deployment(each, image, init_image, flags),
+        "Deployment": lambda each: deployment(each, flags),
         "Service": service,
         "Secret": secret,
     }

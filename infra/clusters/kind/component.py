@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -52,11 +52,11 @@ def kind_config(stack: Stack) -> KindConfig:
     )
 
 
-def _inputs(stack: Stack, environment: Mapping[str, str]) -> dict[str, Any]:
-    return {"config": kind_config(stack).encode(), "image": environment.get(agreed.NODE_IMAGE) or None}
+def _inputs(stack: Stack) -> dict[str, Any]:
+    return {"config": kind_config(stack).encode(), "image": os.environ.get(agreed.NODE_IMAGE) or None}
 
 
-def ensure_replaceable(stack: Stack, held: StackState, environment: Mapping[str, str] = os.environ) -> None:
+def ensure_replaceable(stack: Stack, held: StackState) -> None:
     """Check whether the update may replace the cluster and lose its objects.
 
     In a preview, this function does nothing: the cluster's diff does the check. Raises ReplacementRefusedError and
@@ -68,7 +68,7 @@ def ensure_replaceable(stack: Stack, held: StackState, environment: Mapping[str,
     props = held.clusters.get(ClusterKind.KIND)
     if pulumi.runtime.is_dry_run() or not (props and held.objects):
         return
-    reasons = replaced_for(dict(props), _inputs(stack, environment))
+    reasons = replaced_for(dict(props), _inputs(stack))
     if not reasons:
         return
     old, name = KindConfig.decode(props["config"]).name, stack.cluster_name
@@ -77,7 +77,7 @@ def ensure_replaceable(stack: Stack, held: StackState, environment: Mapping[str,
         replacement.ensure_allowed(old, stack.name, reasons, say=lambda _line: None)
     if _MAY_BE_DROPPED:
         return
-    if file := environment.get(agreed.LOST_OBJECTS):
+    if file := os.environ.get(agreed.LOST_OBJECTS):
         Path(file).write_text(json.dumps({"replaced": name}))
     raise OldObjectsError(
         f"kind cluster {name} will be replaced ({', '.join(reasons)}); nothing was touched yet.\n"
@@ -101,15 +101,15 @@ def without_dependencies(output: pulumi.Output[str]) -> pulumi.Output[str]:
 class Kind(pulumi.ComponentResource):
     """A kind cluster, its registry, the nodes' connection to it, and a provider for the objects in the cluster."""
 
-    def __init__(self, *, stack: Stack, environment: Mapping[str, str] = os.environ) -> None:
+    def __init__(self, *, stack: Stack) -> None:
         super().__init__("trainstack:cluster:Kind", stack.cluster_name)
         name = stack.cluster_name
         child = pulumi.ResourceOptions(parent=self)
         kubeconfig_path = paths.portable(paths.kubeconfig(name))
-        cluster = KindCluster(name, _inputs(stack, environment), child)
+        cluster = KindCluster(name, _inputs(stack), child)
         # Pulumi returns the outputs of a resource once they are in the state.
         cluster.instance.apply(lambda uid: ownership.finish(name, uid))
-        registry_image = environment.get(agreed.REGISTRY_IMAGE) or REGISTRY_IMAGE
+        registry_image = os.environ.get(agreed.REGISTRY_IMAGE) or REGISTRY_IMAGE
         registry_name = registries.kind_name(name)
         registry = Registry(registry_name, {"name": registry_name, "image": registry_image}, child)
         link = {"registry": registry_name, "container": registry.container}

@@ -20,6 +20,7 @@ from typing import Any
 
 from infra import docker, paths
 from infra.agreed import ProgramError
+from infra.atomic_file import write_whole
 from infra.clusters.kind.config import owner_file
 
 LABEL = "io.x-k8s.kind.cluster"
@@ -107,12 +108,7 @@ def _write(cluster: str, marker: Marker) -> None:
         "engine": dict(marker.engine),
         "finished": marker.finished,
     }
-    fresh = file.with_name(f".{file.name}")
-    with fresh.open("w") as handle:
-        handle.write(json.dumps(content) + "\n")
-        handle.flush()
-        os.fsync(handle.fileno())
-    fresh.replace(file)
+    write_whole(file, f"{json.dumps(content)}\n")
     folder = os.open(file.parent, os.O_RDONLY)
     try:
         os.fsync(folder)

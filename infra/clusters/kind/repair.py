@@ -125,20 +125,12 @@ def _wait_for_pods(kubeconfig: Path, begun: datetime) -> None:
 
     Until then the API server shows the state of pods from before the stop, and webhooks in these pods do not answer.
     """
-    command = (
-        "kubectl",
-        "--kubeconfig",
-        str(kubeconfig),
-        "get",
-        "pods",
-        "--all-namespaces",
-        "--output",
-        "json",
-    )
+    words = ("get", "pods", "--all-namespaces", "--output", "json")
     deadline = time.monotonic() + SETTLED_S
     while time.monotonic() < deadline:
         try:
-            if all(_started_after(pod, begun) for pod in json.loads(output(*command))["items"]):
+            listed = json.loads(output("kubectl", "--kubeconfig", str(kubeconfig), *words))["items"]
+            if all(_started_after(pod, begun) for pod in listed):
                 return
         except CommandError:
             pass  # the API server may stop answering again while it starts

@@ -34,13 +34,17 @@ def installed() -> bool:
 
 def install(channel: str) -> None:
     """Install a classic snap from a pinned channel (microk8s.io/docs/setting-snap-channel). Raises MicroK8sError."""
+    fix = "start snapd, run the command as root, and use a channel that `snap info microk8s` lists"
+    problem = f"microk8s cannot be installed from channel {channel}"
+    _done(problem, fix, "snap", "install", "microk8s", "--classic", f"--channel={channel}")
+
+
+def _done(problem: str, fix: str, *command: str) -> str:
+    """The output of `command`. Raises MicroK8sError."""
     try:
-        output("snap", "install", "microk8s", "--classic", f"--channel={channel}")
+        return output(*command)
     except CommandError as error:
-        raise MicroK8sError(
-            f"microk8s cannot be installed from channel {channel}.\n{error}\n"
-            "  fix: start snapd, run the command as root, and use a channel that `snap info microk8s` lists"
-        ) from None
+        raise MicroK8sError(f"{problem}.\n{error}\n  fix: {fix}") from None
 
 
 def refresh(channel: str) -> None:
@@ -80,16 +84,11 @@ def wait_ready() -> None:
 
     Source: as for `running`.
     """
-    try:
-        text = output("microk8s", "status", "--wait-ready", "--timeout", str(WAIT_S))
-    except CommandError as error:
-        raise MicroK8sError(
-            f"microk8s is not ready after {WAIT_S} s.\n{error}\n  fix: `microk8s inspect` shows what is wrong"
-        ) from None
+    fix = "`microk8s inspect` shows what is wrong"
+    command = ("microk8s", "status", "--wait-ready", "--timeout", str(WAIT_S))
+    text = _done(f"microk8s is not ready after {WAIT_S} s", fix, *command)
     if "microk8s is running" not in text:
-        raise MicroK8sError(
-            f"microk8s is not running:\n{text.strip()}\n  fix: `microk8s inspect` shows what is wrong"
-        )
+        raise MicroK8sError(f"microk8s is not running:\n{text.strip()}\n  fix: {fix}")
 
 
 def enable(addon: str) -> None:
@@ -97,12 +96,8 @@ def enable(addon: str) -> None:
 
     The document asks for a separate command for each add-on (microk8s.io/docs/addons).
     """
-    try:
-        output("microk8s", "enable", addon)
-    except CommandError as error:
-        raise MicroK8sError(
-            f"add-on {addon} cannot be enabled.\n{error}\n  fix: `microk8s enable {addon}` shows what is wrong"
-        ) from None
+    fix = f"`microk8s enable {addon}` shows what is wrong"
+    _done(f"add-on {addon} cannot be enabled", fix, "microk8s", "enable", addon)
 
 
 def kubeconfig() -> str:

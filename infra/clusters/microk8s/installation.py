@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import yaml
 
 from infra import agreed, paths
+from infra.atomic_file import write_whole
 from infra.clusters.microk8s import commands
 
 NAME = "microk8s"
@@ -96,10 +96,7 @@ def write_kubeconfig(name: str) -> None:
     """Write MicroK8s's administrator kubeconfig to a file that only its owner can read."""
     path = paths.kubeconfig(name)
     path.parent.mkdir(parents=True, exist_ok=True)
-    text = commands.kubeconfig()
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(handle, "w") as file:
-        file.write(text)
+    write_whole(path, commands.kubeconfig(), mode=0o600)
 
 
 def is_working(name: str) -> bool:

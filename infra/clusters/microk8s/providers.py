@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import pulumi
@@ -21,33 +20,26 @@ class MicroK8sProvider(Provider):
     updated_by = ("channel", "addons")
 
     def create(self, props: Props) -> CreateResult:
-        found = installation.create(props["channel"], props["addons"], cluster_name(props))
+        found = installation.create(props["channel"], props["addons"], props["name"])
         return CreateResult(installation.NAME, plain_props(props) | found)
 
     def diff(self, _id: str, _olds: Props, _news: Props) -> DiffResult:
         updates = changed(self.updated_by, _olds, _news)
-        return DiffResult(
-            changes=bool(updates) or not installation.is_working(cluster_name(_news)), replaces=[]
-        )
+        return DiffResult(changes=bool(updates) or not installation.is_working(_news["name"]), replaces=[])
 
     def update(self, _id: str, _olds: Props, _news: Props) -> UpdateResult:
         moved = _olds["channel"] != _news["channel"]
-        found = installation.change(_news["channel"], _news["addons"], cluster_name(_news), moved)
+        found = installation.change(_news["channel"], _news["addons"], _news["name"], moved)
         return UpdateResult(plain_props(_news) | found)
 
     def read(self, id_: str, props: Props) -> ReadResult:
         # A refresh asks the API server next.
-        installation.repair(cluster_name(props), show)
-        found = installation.read(cluster_name(props))
+        installation.repair(props["name"], show)
+        found = installation.read(props["name"])
         return missing() if found is None else ReadResult(id_, plain_props(props) | found)
 
     def delete(self, _id: str, _props: Props) -> None:
-        installation.delete(cluster_name(_props))
-
-
-def cluster_name(props: Mapping[str, Any]) -> str:
-    """Name of the stack's cluster in the properties of an installation."""
-    return str(props["name"])
+        installation.delete(_props["name"])
 
 
 class MicroK8sInstallation(Resource, module="trainstack", name="MicroK8s"):

@@ -31,7 +31,6 @@ OF_ALL = OF_B
 MAKERS = {
     "infra/config/pod_template.py": "nothing: what `job.pod` says is merged over a pod of infra/job/pod.py",
     "infra/job/pod.py": "the jobs' image",
-    "infra/operators.py": "the controllers",
     "infra/job/trainjob.py": "the jobs' image",
     "infra/run/reader_pod.py": "the jobs' image",
     "storage/directory.py": "the jobs' image",

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from infra import dataset, operators, paths, stack_edits
-from infra.config import ConfigError, from_file, job_keys
+from infra.config import ConfigError, from_file
 from infra.config.encrypted import is_encrypted, leaves
 from infra.config.errors import Extending, key_of, model_in, takes_null
 from infra.config.job import JobConfig
@@ -245,7 +245,7 @@ def test_a_value_that_moves_into_the_base_changes_neither_rendering_nor_run(
 def test_keys_of_a_job_are_written_over_those_of_the_base(tmp_path: Path) -> None:
     base = {"job": {"name": "mnist", "training": {"epochs": 1, "lr": 0.1}}}
     file = write(tmp_path, base, {"job": {"training": {"epochs": 2}}})
-    assert job_keys.written(file, "mnist", "training") == {"epochs": "2", "lr": "0.1"}
+    assert stack_edits.written(file, "mnist", "training") == {"epochs": "2", "lr": "0.1"}
 
 
 RUN = "mnist-0a1b2c3d"

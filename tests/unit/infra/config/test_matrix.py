@@ -12,13 +12,13 @@ import yaml
 from infra.clusters.selection import ensure_offered
 from infra.config import ConfigError, Stack, from_file, from_raw
 from infra.config.job import JobConfig
-from infra.config.job_keys import set_keys, written
 from infra.config.load import sections
 from infra.config.matrix import label
 from infra.config.matrix_keys import segments
 from infra.config.names import JOB_NAME, JOB_NAME_LENGTH
 from infra.config.reference import PAGE
 from infra.job.manifest import manifest, run_of
+from infra.stack_edits import set_keys, written
 from infra.stack_plan import ends_before, of_run
 from tests.matrix.entries import OBJECTS, ON_KIND
 from tests.matrix.project import set_key

@@ -124,7 +124,7 @@ def test_the_requests_of_our_own_pods_are_near_their_limits() -> None:
     known = stack(cluster={"kind": "existing"}, image={"reference": IMAGE})
     volume = MountedClaim(ApiAddress(None), "kubeflow", IMAGE, "models", "/models")
     deployment = next(each for each in OVERLAY if each["kind"] == "Deployment")
-    operator = patches.deployment(deployment, None, patches.INIT_IMAGE)
+    operator = patches.deployment(deployment)
     pods: list[Any] = [
         reader("reader", volume)["spec"],
         preparation(known, IMAGE)["spec"]["template"]["spec"],

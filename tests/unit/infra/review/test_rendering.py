@@ -182,7 +182,9 @@ def test_what_a_review_writes_anew_is_named(tmp_path: Path) -> None:
 
 def operator_with(image: str) -> list[Manifest]:
     deployment = next(each for each in OVERLAY if each["kind"] == "Deployment")
-    return patches.patched([deployment], "dev", image, patches.INIT_IMAGE, "kubeflow")
+    made = patches.patched([deployment], "dev", "kubeflow")
+    made[0]["spec"]["template"]["spec"]["containers"][0]["image"] = image
+    return made
 
 
 def test_another_version_of_upstreams_operator_is_allowed_by_its_tag() -> None:

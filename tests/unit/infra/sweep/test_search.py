@@ -45,7 +45,7 @@ def test_it_is_what_make_sweep_takes() -> None:
     assert study == {
         "direction": "minimize",
         "options": {
-            "training.batchSize": {"values": [32, 64]},
+            "training.batchSize": {"values": (32, 64)},
             "training.epochs": {"low": 1, "high": 3, "log": False, "whole": True},
             "training.lr": {"low": 0.001, "high": 0.3, "log": True, "whole": False},
         },

@@ -21,12 +21,10 @@ from infra.training_operator.plan import Plan, plan
 from infra.upstream import vendored
 from tests.unit.infra.samples import OVERLAY, stack, upstreams
 
-IMAGE = "registry.example/operator@sha256:" + "0" * 64
-
 
 @pytest.fixture
 def objects() -> list[dict[str, Any]]:
-    return patches.patched(OVERLAY, "dev", IMAGE, "busybox:1.37", "kubeflow")
+    return patches.patched(OVERLAY, "dev", "kubeflow")
 
 
 def one(objects: list[dict[str, Any]], kind: str) -> dict[str, Any]:
@@ -67,7 +65,7 @@ def namespaces_in(value: Any) -> set[str]:
 
 def test_everything_of_the_operator_moves_with_its_namespace() -> None:
     assert namespaces_in(IN_UPSTREAM) == {"kubeflow"}
-    objects = patches.patched(IN_UPSTREAM, "dev", IMAGE, "busybox:1.37", "operators")
+    objects = patches.patched(IN_UPSTREAM, "dev", "operators")
     assert namespaces_in(objects) == {"operators"}
     assert one(objects, "ClusterRoleBinding")["subjects"][0]["namespace"] == "operators"
     (hook,) = one(objects, "ValidatingWebhookConfiguration")["webhooks"]
@@ -164,7 +162,7 @@ def execute(container: dict[str, Any], folder: Path, run: str) -> subprocess.Com
 
 def test_a_changed_template_starts_the_operator_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     def annotations() -> dict[str, str]:
-        objects = patches.patched(OVERLAY, "dev", IMAGE, "busybox:1.37", "kubeflow")
+        objects = patches.patched(OVERLAY, "dev", "kubeflow")
         return dict(one(objects, "Deployment")["spec"]["template"]["metadata"]["annotations"])
 
     before = annotations()
