@@ -28,7 +28,6 @@ from standins.tests.apiserver import ApiServer
 from tests.e2e.waiting import wait_until
 from tests.matrix import service_account
 from tests.matrix.played_operator import PlayedOperator
-from tests.matrix.played_trainer import PlayedTrainer
 from tests.matrix.project import AppliedProject
 from tests.matrix.test_gitops import trainer  # noqa: F401 - a fixture
 from tests.matrix.test_trainer_v2 import controllers, server, v2  # noqa: F401 - its fixtures
@@ -194,10 +193,12 @@ def give(api: OperatorApi, admin: Any) -> None:
 def test_each_command_gets_by_with_the_rights_that_are_listed(
     api: OperatorApi,
     project: AppliedProject,
-    trainer: PlayedTrainer,  # noqa: F811 - the fixture
+    request: pytest.FixtureRequest,
     api_server: ApiServer,
 ) -> None:
     """Of a stack with everything that needs a right. `make status` asks for objects of all namespaces first."""
+    if api is OperatorApi.V2:
+        request.getfixturevalue("trainer")
     began = api_server.audit.stat().st_size
     secret = {"job.env": {"TOKEN": {"secure": True}}}
     for verb, quota in (
@@ -284,7 +285,7 @@ def begun(asked: list[dict[str, Any]]) -> set[str]:
 
 
 def test_make_status_shows_what_is_in_the_namespace(project: AppliedProject, tenant: ApiAddress) -> None:
-    project.up(**TENANT)
+    project.stand(**TENANT, **{"operator.install": "auto"})
     access = Access(str(tenant.kubeconfig))
     found = status._objects({"PATH": os.environ["PATH"]}, access, project.stack, NAMESPACE)
     assert [each["kind"] for each in found] == ["PyTorchJob"]

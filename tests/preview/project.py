@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import shutil
 import subprocess
+import tempfile
 import uuid
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,6 +24,33 @@ ROOT = Path(__file__).resolve().parents[2]
 UNCOUNTED = ("pulumi:pulumi:Stack", "pulumi:providers:pulumi")
 ABSENT = "trainstack-absent"
 """A kind cluster that nobody makes: the program is this clone's, and would look into one that stands."""
+
+
+@functools.cache
+def _begun(stack: str) -> tempfile.TemporaryDirectory[str]:
+    """The state and the stack file of a new stack, made once for each name: Pulumi takes a second for it."""
+    made = tempfile.TemporaryDirectory(prefix="trainstack-preview-")
+    folder = Path(made.name)
+    for name in ("state", "stacks"):
+        (folder / name).mkdir()
+    shutil.copy2(ROOT / "Pulumi.yaml", folder)
+    words = ["pulumi", "stack", "init", stack, "--non-interactive"]
+    subprocess.run(words, cwd=folder, env=_environment(folder), capture_output=True, check=True)
+    return made
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    """Of a Pulumi whose state is in `folder`."""
+    own = {
+        name: value for name, value in os.environ.items() if not name.startswith(("PULUMI_CONFIG", "KUBE"))
+    }
+    return {
+        **own,
+        "PULUMI_BACKEND_URL": f"{(folder / 'state').as_uri()}?metadata=skip",
+        "PULUMI_CONFIG_PASSPHRASE": "test",
+        "PULUMI_SKIP_UPDATE_CHECK": "true",
+        "PULUMI_DEBUG_COMMANDS": "true",  # for --event-log
+    }
 
 
 @dataclass(frozen=True)
@@ -45,25 +74,13 @@ class Project:
     def __init__(self, folder: Path, stack: str = "dev") -> None:
         self.stack = stack
         self.folder = folder / "project"
-        self.folder.mkdir()
-        (folder / "state").mkdir()
+        begun = Path(_begun(stack).name)
+        shutil.copytree(begun / "stacks", self.folder / "stacks")
+        shutil.copytree(begun / "state", folder / "state")
         shutil.copy2(ROOT / "Pulumi.yaml", self.folder)
         (self.folder / "infra").symlink_to(ROOT / "infra")
         self.stack_file = self.folder / "stacks" / f"Pulumi.{stack}.yaml"
-        self.stack_file.parent.mkdir()
-        self.environment = {
-            **{
-                name: value
-                for name, value in os.environ.items()
-                if not name.startswith(("PULUMI_CONFIG", "KUBE"))
-            },
-            "PULUMI_BACKEND_URL": f"{(folder / 'state').as_uri()}?metadata=skip",
-            "PULUMI_CONFIG_PASSPHRASE": "test",
-            "PULUMI_SKIP_UPDATE_CHECK": "true",
-            "PULUMI_DEBUG_COMMANDS": "true",  # for --event-log
-            "KUBECONFIG": str(folder / "no-kubeconfig"),
-        }
-        self.pulumi("stack", "init", stack)
+        self.environment = {**_environment(folder), "KUBECONFIG": str(folder / "no-kubeconfig")}
         self._salt = yaml.safe_load(self.stack_file.read_text())
 
     def pulumi(self, *arguments: str) -> subprocess.CompletedProcess[str]:
