@@ -30,7 +30,8 @@ class Provider(ResourceProvider):
     """The base of our providers: says which changed inputs replace a resource, and which update it in place."""
 
     serialize_as_secret_always = False
-    # Input properties whose change replaces the object, or does the work of `create` again. Other changes are ignored.
+    # Input properties. A change of `replaced_by` replaces the object. After a change of `updated_by`, an update does
+    # the work of `create` again. Other changes are ignored.
     replaced_by: tuple[str, ...] = ()
     updated_by: tuple[str, ...] = ()
     # Input properties that an update only copies into the state: ADDRESS, for resources that reach a cluster.

@@ -24,9 +24,7 @@ def sentence(error: Exception) -> SetupError:
     if isinstance(error, OSError):
         return _of_machine(error)
     if isinstance(error, subprocess.CalledProcessError):
-        said = str(error.stderr or error.stdout or "").strip()
-        command = " ".join(map(str, error.cmd))
-        return SetupError(f"`{command}` failed ({error.returncode}){f': {said}' if said else ''}")
+        return SetupError(f"`{_shown(error.cmd)}` failed ({error.returncode}){_said(error)}")
     with tempfile.NamedTemporaryFile("w", prefix="trainstack-", suffix=".log", delete=False) as kept:
         kept.writelines(traceback.format_exception(error))
     text = str(error).strip() or "no message"
@@ -98,3 +96,13 @@ def _owner(places: Iterable[Path]) -> int | None:
         except OSError:
             continue
     return None
+
+
+def _shown(command: object) -> str:
+    return " ".join(map(str, command)) if isinstance(command, list | tuple) else str(command)
+
+
+def _said(error: subprocess.CalledProcessError) -> str:
+    said = error.stderr or error.stdout or ""
+    text = said.decode(errors="replace") if isinstance(said, bytes) else str(said)
+    return f": {text.strip()}" if text.strip() else ""

@@ -1,4 +1,4 @@
-"""Kinds of the Kubernetes API by their names, and what every object has."""
+"""Kinds of the Kubernetes API by their names, and what all objects have in common."""
 
 from __future__ import annotations
 

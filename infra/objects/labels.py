@@ -49,7 +49,7 @@ def _labels_of(entry: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def owner_of(live: Mapping[str, Any]) -> str | None:
-    """The owner id on an object; None without one, as on objects of release 0.1."""
+    """The owner id on an object; None if it has none."""
     return ((live.get("metadata") or {}).get("labels") or {}).get(OWNER)
 
 

@@ -152,7 +152,7 @@ def _after_kueue(objects: Sequence[Manifest]) -> list[dict[str, Any]]:
 
 
 def _merging(kind: Kind, metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """The patch that merges `metadata` into every object of `kind`. Its name is needed, and ignored."""
+    """The patch that merges `metadata` into every object of `kind`. A patch needs a name, which is ignored here."""
     every = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
     return {"target": {"kind": kind.kind}, "patch": document(every)}
 

@@ -60,6 +60,10 @@ ERRORS: dict[str, tuple[Exception, list[str]]] = {
         subprocess.CalledProcessError(2, ["go", "env"], stderr="no go here\n"),
         ["`go env` failed (2): no go here"],
     ),
+    "a command that says bytes": (
+        subprocess.CalledProcessError(2, "go", output=b"no\n"),
+        ["`go` failed (2): no"],
+    ),
     "not foreseen": (KeyError("phase"), ["KeyError: 'phase'", "fix: report it and attach "]),
     "not foreseen and silent": (AssertionError(), ["AssertionError: no message"]),
 }

@@ -36,11 +36,14 @@ class Engine:
         return done.stdout.strip()
 
     def succeeds(self, *arguments: str, within_s: float = REGISTRY_S) -> bool:
-        """Whether `docker <arguments>` succeeds in time: a registry out of reach may never answer."""
+        """Whether `docker <arguments>` succeeds in time: a registry out of reach may never answer.
+
+        Raises OSError if the program cannot be started.
+        """
         command, variables = [self.docker, *arguments], {**os.environ, **self.env}
         try:
             done = subprocess.run(command, env=variables, capture_output=True, timeout=within_s)
-        except (OSError, subprocess.TimeoutExpired):
+        except subprocess.TimeoutExpired:
             return False
         return done.returncode == 0
 
@@ -72,5 +75,8 @@ def find() -> Engine | None:
 def _answers(engine: Engine) -> bool:
     if engine.ours and not daemon.SOCKET.exists():
         return False
-    # `docker version` takes three times as long: dockerd starts runc and docker-init for it.
-    return engine.succeeds("ps", "--quiet", "--last", "1", within_s=ANSWER_S)
+    try:
+        # `docker version` takes three times as long: dockerd starts runc and docker-init for it.
+        return engine.succeeds("ps", "--quiet", "--last", "1", within_s=ANSWER_S)
+    except OSError:
+        return False

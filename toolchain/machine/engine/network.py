@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from infra import agreed
-
 SYSCTLS = (
     "net/ipv4/ip_forward",
     "net/ipv6/conf/all/forwarding",
@@ -63,7 +61,10 @@ def boot_id() -> str:
 
 def _saved_settings(path: Path) -> dict[str, Any] | None:
     """What `save_settings` wrote in this boot; None if there is no whole file of this boot."""
-    kept = agreed.mapping(path)
+    try:
+        kept: dict[str, Any] = json.loads(path.read_text())
+    except (FileNotFoundError, json.JSONDecodeError):
+        return None
     return kept if kept.get("boot") == boot_id() else None
 
 
