@@ -30,23 +30,24 @@ _PLUGIN = re.compile(r"^ {4}([a-z]+)", re.MULTILINE)
 
 @pytest.fixture(scope="module")
 def program() -> Path:
-    return build.build("coredns") / "coredns"
+    return build.build("kubernetes") / "coredns"
 
 
 @pytest.fixture(scope="module")
 def corefile() -> str:
     """What kubeadm, of the version that we build, gives a cluster."""
-    kubernetes = go_modules.load("kubernetes")
-    kubeadm = build.build("kubernetes") / "kubeadm"
-    version = ("--kubernetes-version", f"v{kubernetes.version}")
-    printed = subprocess.run(
-        [kubeadm, "init", "phase", "addon", "coredns", "--print-manifest", *version],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+    printed = _kubeadm("init", "phase", "addon", "coredns", "--print-manifest")
     maps = [each for each in yaml.safe_load_all(printed) if each["kind"] == "ConfigMap"]
     return str(maps[0]["data"]["Corefile"])
+
+
+def _kubeadm(*arguments: str) -> str:
+    version = ("--kubernetes-version", f"v{go_modules.load('kubernetes').version}")
+    return _printed(build.build("kubernetes") / "kubeadm", *arguments, *version)
+
+
+def _printed(program: Path, *arguments: str) -> str:
+    return subprocess.run([program, *arguments], capture_output=True, text=True, check=True).stdout
 
 
 @pytest.fixture(scope="module")
@@ -155,6 +156,15 @@ def wait_for(name: str, port: int) -> str | None:
     while (found := address_of(name, port)) is None and time.monotonic() < end:
         time.sleep(0.2)
     return found
+
+
+def test_etcd_and_coredns_have_the_versions_that_kubeadm_expects(program: Path) -> None:
+    """CoreDNS' patch version may differ: see docs/adr/0003-go-modules.md."""
+    images = _kubeadm("config", "images", "list")
+    etcd = re.findall(r"etcd Version: (\S+)", _printed(program.with_name("etcd"), "--version"))
+    coredns = re.findall(r"CoreDNS-(\d+\.\d+)\.", _printed(program, "-version"))
+    assert f"/etcd:{etcd[0]}-" in images
+    assert f"/coredns:v{coredns[0]}." in images
 
 
 def test_every_plugin_that_kubeadm_asks_for_is_compiled_in(program: Path, corefile: str) -> None:

@@ -185,7 +185,7 @@ def older_kubernetes(rehearsal: Rehearsal) -> None:
     with committed(rehearsal):
         pins = folder / "go.mod"
         pins.write_text(re.sub(r"v([01])\.34\.4\b", r"v\1.34.3", pins.read_text()))
-        sums = ["go", "list", "-mod=mod", "-deps", "tool"]
+        sums = ["go", "list", "-mod=mod", "-deps", "./...", "tool"]
         subprocess.run(sums, cwd=folder, check=True, capture_output=True)
 
 

@@ -106,7 +106,7 @@ NONE_CHOSEN = 5
 
 def api_server() -> list[Path]:
     """The folders with kube-apiserver, kubectl, etcd, kubeconform and actionlint, for tests without a cluster."""
-    return [build.build(name) for name in ("kubernetes", "etcd", "kubeconform", "actionlint")]
+    return [build.build(name) for name in ("kubernetes", "kubeconform", "actionlint")]
 
 
 def test(name: str, extra: Sequence[str]) -> int:

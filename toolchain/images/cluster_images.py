@@ -25,7 +25,7 @@ PUBLISHED_NODE = (
 )
 # The modules that every cluster needs, all modules that our own nodes need, and the nodes' root file systems.
 OPERATOR = ("training-operator",)
-BUILT = ("kubernetes", "etcd", "coredns", "registry", *OPERATOR)
+BUILT = ("kubernetes", "registry", *OPERATOR)
 _NODE_BASES = (node.DEBIAN, control_plane.PROXY)
 CONTROLLERS = {
     "trainer": {
@@ -186,10 +186,7 @@ def _takes_published(found: Mapping[str, str]) -> bool:
 
 
 def _node(engine: Engine, programs: dict[str, Future[Path]]) -> str:
-    kubernetes = programs["kubernetes"].result()
-    parts = {path.name: path for path in kubernetes.iterdir()}
-    parts["etcd"] = programs["etcd"].result() / "etcd"
-    parts["coredns"] = programs["coredns"].result() / "coredns"
+    parts = {path.name: path for path in programs["kubernetes"].result().iterdir()}
     parts["pause"] = scratch.debian_program("catatonit", "catatonit", cache() / "debian")
     files = build.source("kind", "sigs.k8s.io/kind", "images/base/files")
     with step("node image") as progress:

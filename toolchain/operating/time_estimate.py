@@ -19,13 +19,11 @@ FILE = LOCAL / "times.json"
 # Rough seconds on two cores with empty caches, used if something has to be built. Their sum is the middle of the
 # cold starts in docs/internals/measurements.csv, 12 to 18 minutes, minus later savings in compile time.
 BUILD_S = {
-    "kubernetes": 300,
+    "kubernetes": 325,
     "kubectl": 60,
     "pulumi": 170,
-    "coredns": 75,
     "training-operator": 85,
     "registry": 45,
-    "etcd": 25,
     "kind": 10,
 }
 BESIDE_S, NODE_IMAGE_S = 150, 30

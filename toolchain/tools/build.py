@@ -18,7 +18,7 @@ from toolchain.machine import locks
 from toolchain.paths import LOGS, TOOL_MODULES, cache
 from toolchain.steps import SetupError, run, say, step
 from toolchain.tools import go_modules
-from toolchain.tools.go_modules import BINARY_NAMES, CALLED_AS, Module
+from toolchain.tools.go_modules import CALLED_AS, Module
 
 GO_NEEDED = (1, 25)
 STEP = "build "
@@ -80,9 +80,6 @@ def build(name: str, *binaries: str) -> Path:
                 f"{place / 'bin'}/",
                 *packages,
             )
-        for name, better in BINARY_NAMES.items():
-            if (place / "bin" / name).exists():
-                (place / "bin" / name).rename(place / "bin" / better)
         for name, links in CALLED_AS.items():
             if (place / "bin" / name).exists():
                 for link in links:

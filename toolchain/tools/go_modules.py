@@ -15,6 +15,8 @@ from toolchain.steps import SetupError
 _TOOL = re.compile(r"^(?:tool\s+|\t)(\S+/\S+)$", re.MULTILINE)
 _DIRECT = re.compile(r"^(?:require )?\s*\S+ (v\S+)$", re.MULTILINE)
 _MAJOR = re.compile(r"/v\d+$")
+_OWN = "trainstack/tools"
+"""The path of our modules: the module in the folder `kind` is trainstack/tools/kind."""
 
 # Without these linker flags, Kubernetes and Pulumi print "v0.0.0" or "dev" as their version. Both compare versions with
 # their peers.
@@ -27,8 +29,6 @@ _STAMPS = {
     ),
 }
 
-# Go names a binary after the last part of its package. These binaries have a better-known name.
-BINARY_NAMES = {"server": "etcd"}
 CALLED_AS = {
     "kubernetes": (
         "kube-apiserver",
@@ -68,21 +68,22 @@ class Module:
 
 
 def binary(package: str) -> str:
-    """The file name of the program that `package` builds."""
-    name = _MAJOR.sub("", package).rsplit("/", 1)[-1]
-    return BINARY_NAMES.get(name, name)
+    """The file name of the program that `package` builds: Go takes the last part of its path."""
+    return _MAJOR.sub("", package).rpartition("/")[2]
 
 
 def load(name: str) -> Module:
     """Read toolchain/tools/go/<name>; raises SetupError if the module does not pin what it builds.
 
-    A folder builds its own Go files, and the packages that its go.mod names as tools. It has the version of the module
-    that provides the tools; without tools, of the only module that its go.mod requires directly.
+    A folder builds the programs of its own Go files, one a folder, and the packages that its go.mod names as tools. It
+    has the version of the module that provides the tools; without tools, of the only module that its go.mod requires
+    directly.
     """
     folder = TOOL_MODULES / name
-    mod, programs = (folder / "go.mod").read_text(), sorted(folder.glob("*.go"))
+    mod, programs = (folder / "go.mod").read_text(), sorted(folder.rglob("*.go"))
     tools = tuple(_tool_lines(mod))
-    packages = ((_module_line(mod),) if programs else ()) + tools
+    own = sorted({file.parent.relative_to(folder.parent).as_posix() for file in programs})
+    packages = (*(f"{_OWN}/{each}" for each in own), *tools)
     version = _providing(mod, tools) if tools else _directly_required(mod)
     if version is None:
         raise SetupError(
@@ -91,10 +92,6 @@ def load(name: str) -> Module:
         )
     sources = b"".join(file.read_bytes() for file in (folder / "go.sum", *programs))
     return Module(name, version.lstrip("v"), packages, hashlib.sha256(mod.encode() + sources).hexdigest())
-
-
-def _module_line(mod: str) -> str:
-    return next(line.split()[1] for line in mod.splitlines() if line.startswith("module "))
 
 
 def _directly_required(mod: str) -> str | None:

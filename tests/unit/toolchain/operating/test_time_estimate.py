@@ -38,7 +38,7 @@ def test_a_cold_start_says_how_long_why_and_how_to_make_it_short(machine: pytest
     machine.setattr("toolchain.operating.time_estimate.processes.cores", lambda: 2)
     machine.setattr(environment, "cluster_kind", lambda stack: ClusterKind.KIND)
     first, second = time_estimate.estimate("dev").splitlines()
-    assert "this start takes about 14 min" in first
+    assert "this start takes about 13 min" in first
     assert all(name in first for name in EVERY)
     assert "the Python packages" in first
     assert "to shorten this start:" in second
@@ -52,7 +52,7 @@ def test_before_the_packages_tell_it_says_both_what_a_cluster_of_ours_takes_and_
     machine.setattr("toolchain.operating.time_estimate.processes.cores", lambda: 2)
     machine.setattr(environment, "cluster_kind", lambda stack: None)
     first, second, _ = time_estimate.estimate("existing").splitlines()
-    assert "this start takes about 14 min" in first
+    assert "this start takes about 13 min" in first
     tools = "kubectl, pulumi, training-operator"
     assert second.endswith(
         f"or about 7 min if the stack uses an existing cluster: this start then builds {tools}"
@@ -63,7 +63,7 @@ def test_more_cores_need_less_time() -> None:
     assert "about 4 min" in time_estimate.cold_start(EVERY, packages=False, cores=32), (
         "the images take as long as ever"
     )
-    assert "about 14 min" in time_estimate.cold_start(EVERY, packages=False, cores=2)
+    assert "about 13 min" in time_estimate.cold_start(EVERY, packages=False, cores=2)
 
 
 def test_packages_alone_need_no_advice(machine: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,6 @@ build)
   while [ "$1" != -o ]; do shift; done
   out="$2"; shift 2; mkdir -p "$out"
   for package in "$@"; do echo program > "$out/${package##*/}"; done
-  [ -d "$out/v3" ] || [ ! -e "$out/v3" ] || mv "$out/v3" "$out/server"
   SLEEP
   ;;
 esac
@@ -38,11 +37,6 @@ def test_a_build_lands_in_the_cache_and_is_not_repeated(cache: Path, fake: Fake)
     assert folder.is_relative_to(cache)
     fake("go", "exit 1")
     assert build.build("kind") == folder
-
-
-def test_etcd_gets_the_name_it_is_known_by(cache: Path, fake: Fake) -> None:
-    fake("go", GO.replace("SLEEP", ""))
-    assert (build.build("etcd") / "etcd").exists()
 
 
 def test_a_file_that_is_several_programs_gets_a_link_for_each(cache: Path, fake: Fake) -> None:

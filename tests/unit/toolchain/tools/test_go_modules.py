@@ -15,8 +15,6 @@ from toolchain.tools import go_modules
 PROGRAMS = {
     "pulumi": {"pulumi"},
     "kind": {"kind"},
-    "etcd": {"etcd"},
-    "coredns": {"coredns"},
     "registry": {"registry"},
     "kubeconform": {"kubeconform"},
     "local-path-provisioner": {"local-path-provisioner"},
@@ -26,7 +24,7 @@ PROGRAMS = {
     "trainer-controller": {"trainer-controller-manager"},
     "jobset-controller": {"jobset"},
     "kueue": {"kueue"},
-    "kubernetes": {"kubernetes", "kubectl"},
+    "kubernetes": {"kubernetes", "kubectl", "etcd", "coredns"},
 }
 
 
@@ -63,20 +61,24 @@ def test_only_the_named_programs_are_picked() -> None:
     assert go_modules.load("kubernetes").packages_for("kubectl") == ("k8s.io/kubernetes/cmd/kubectl",)
 
 
-OWN = sorted(file.parent.name for file in TOOL_MODULES.glob("*/main.go"))
-ALONE = [name for name in OWN if not re.search("^tool ", (TOOL_MODULES / name / "go.mod").read_text(), re.M)]
-"""Those whose module names no tools beside them."""
+OWN = sorted(file.relative_to(TOOL_MODULES).as_posix() for file in TOOL_MODULES.rglob("*.go"))
+MODULES = sorted({file.partition("/")[0] for file in OWN})
+ALONE = [
+    name for name in MODULES if not re.search("^tool ", (TOOL_MODULES / name / "go.mod").read_text(), re.M)
+]
+"""Modules of our own programs that name no tools beside them."""
 
 
-@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize("file", OWN)
 def test_a_program_of_ours_is_built_anew_when_it_changes(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    name = file.partition("/")[0]
     before = go_modules.load(name)
     shutil.copytree(TOOL_MODULES / name, tmp_path / name)
     monkeypatch.setattr(go_modules, "TOOL_MODULES", tmp_path)
     assert go_modules.load(name) == before
-    with (tmp_path / name / "main.go").open("a") as program:
+    with (tmp_path / file).open("a") as program:
         program.write("// changed\n")
     assert go_modules.load(name).folder(before.packages) != before.folder(before.packages)
 
@@ -94,8 +96,7 @@ def test_a_program_of_ours_has_the_version_of_the_one_module_that_it_is_made_of(
 
 
 def test_programs_of_ours_hold_what_clusters_ask_for_and_no_clouds() -> None:
-    assert ALONE == ["coredns", "registry"]
-    for name in ALONE:
+    for name in MODULES:
         pins = (TOOL_MODULES / name / "go.mod").read_text()
         assert not re.search("aws|azure|cloud.google.com/go/storage", pins), (
             f"{name} brings a cloud's libraries"
