@@ -76,7 +76,7 @@ def test_another_engine_is_no_proof_that_the_cluster_is_gone(
     with engines.another() as host:
         refused = project.make("up", f"DOCKER_HOST={host}")
     assert refused.returncode != 0
-    assert f"the one at {host} answers now; nothing was touched" in refused.stdout, refused.stdout
+    assert f"the engine at {host} answers now; nothing was touched" in refused.stdout, refused.stdout
     assert "fix: export DOCKER_HOST=" in refused.stdout
 
     again = project.up()

@@ -66,7 +66,9 @@ class KindProject:
         """What kind made: the nodes, the API server's port and where the nodes' pods find the models."""
         nodes = self.clone.get("nodes")["items"]
         server = self.clone.run("kubectl", "config", "view", "--minify", "--output", SERVER).stdout
-        volume = self.clone.get("persistentvolume", f"trainstack-{self.clone.stack}-models")
+        storage = yaml.safe_load(self.clone.stack_file.read_text())["config"].get("trainstack:storage", {})
+        usual = f"trainstack-{self.clone.stack}-models"
+        volume = self.clone.get("persistentvolume", storage.get("volume", usual))
         return {
             "nodes": sorted(each["metadata"]["name"] for each in nodes),
             "apiServerPort": int(server.rpartition(":")[2]),
