@@ -28,8 +28,8 @@ MIN_ACCURACY ?=
 # For toolchain/__main__.py, which refuses a variable that the target does not take.
 export TRAINSTACK_MAKE_GIVEN := $(strip $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name))))
 export TRAINSTACK_MAKE_GOALS := $(MAKECMDGOALS)
-# Else each of our processes compiles its modules again.
-unexport PYTHONDONTWRITEBYTECODE
+# All variables of Python itself: with them, Python finds others' modules, or each process compiles ours again.
+unexport $(filter-out PYTHON PYTHON_%,$(filter PYTHON%,$(.VARIABLES)))
 
 .PHONY: up fetch down watch status doctor runs models use compare sweep board test test-unit test-full reliability pictures review docs drift rerun promote audit lock-images bench env clean
 

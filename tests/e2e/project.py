@@ -257,7 +257,7 @@ class Project:
 
 def clean_environment() -> dict[str, str]:
     """This process's environment without what an outer `make test` has set for its own clone."""
-    ours = ("PULUMI_", "TRAINSTACK_", "KUBECONFIG", "VIRTUAL_ENV", "MAKE", "MFLAGS", "STACK", "DATA_DIR")
+    ours = ("PULUMI_", "TRAINSTACK_", "KUBECONFIG", "MAKE", "MFLAGS", "STACK", "DATA_DIR")
     return {name: value for name, value in os.environ.items() if not name.startswith(ours)}
 
 

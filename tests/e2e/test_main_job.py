@@ -228,8 +228,24 @@ def test_the_passphrase_is_the_users_alone(project: Project, up: dict[str, str])
     assert passphrase.stat().st_mode & 0o777 == 0o600
 
 
-def test_preview_finds_nothing_to_do(project: Project, up: dict[str, str]) -> None:
+@pytest.fixture
+def others_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shell that leads Python to others' modules and to others' virtual environments."""
+    for name in ("infra/__init__", "pulumi/__init__", "json", "yaml"):
+        file = tmp_path / f"{name}.py"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text("raise SystemExit(__file__)")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    for name in ("PYTHONHOME", "VIRTUAL_ENV", "CONDA_PREFIX"):
+        monkeypatch.setenv(name, str(tmp_path / "nowhere"))
+
+
+@pytest.mark.usefixtures("others_python")
+def test_preview_finds_nothing_to_do(
+    project: Project, up: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The interrupted runs of tests/faults/test_interrupted.py have left nothing, either."""
+    monkeypatch.setattr(project, "_environment", {})  # `make env` is asked in that shell
     project.run("pulumi", "preview", "--expect-no-changes", "--stack", project.stack)
 
 
@@ -245,6 +261,7 @@ def test_make_drift_finds_none(project: Project, up: dict[str, str]) -> None:
     assert f"stack {project.stack}: no drift" in done.stdout
 
 
+@pytest.mark.usefixtures("others_python")
 def test_up_again_changes_nothing_and_says_the_same(project: Project, up: dict[str, str]) -> None:
     again = project.up()
     changes = re.search(r"(\d+) unchanged", again["output"])

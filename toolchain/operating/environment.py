@@ -121,8 +121,9 @@ def for_child(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def exports(variables: Mapping[str, str]) -> str:
-    """Shell lines for `eval`."""
-    lines = [f"unset {name}" for name in user_backend.unwanted() if name in os.environ]
+    """Shell lines for `eval`. In that shell, Python must not find others' modules in place of ours."""
+    unwanted = [name for name in user_backend.unwanted() if name in os.environ]
+    lines = [f"unset {name}" for name in ("PYTHONHOME", "PYTHONPATH", *unwanted)]
     return "\n".join([*lines, *(f"export {name}={shlex.quote(value)}" for name, value in variables.items())])
 
 

@@ -123,11 +123,17 @@ def test_a_variable_of_make_is_handed_on(command: Command, option: Option, varia
     assert value in (found if isinstance(found, list) else [found])
 
 
-def test_python_keeps_what_it_has_compiled() -> None:
+def test_the_users_variables_for_python_do_not_reach_our_python() -> None:
+    """Those that Python itself lists, except PYTHON_GIL and its like: other programs' settings look the same."""
+    listed = subprocess.run([sys.executable, "--help-env"], capture_output=True, text=True, check=True).stdout
+    names = {*re.findall(r"^(PYTHON[A-Z0-9]+)\b", listed, re.MULTILINE)}
+    assert {"PYTHONPATH", "PYTHONHOME", "PYTHONSAFEPATH", "PYTHONDONTWRITEBYTECODE"} <= names
+    environment = {**os.environ, **dict.fromkeys([*names, "PYTHON_KEPT"], "1")}
     command = ["make", "--silent", "--eval", "shown: ; @env", "shown"]
-    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, env=environment)
-    assert "PYTHONDONTWRITEBYTECODE" not in done.stdout
+    shown = {line.partition("=")[0] for line in done.stdout.splitlines()}
+    assert "PYTHON_KEPT" in shown
+    assert not names & shown
 
 
 def test_the_page_of_commands_lists_every_target() -> None:
