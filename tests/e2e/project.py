@@ -61,7 +61,7 @@ class Project:
         return bool(self._operator().get("queue"))
 
     def _operator(self) -> dict[str, Any]:
-        return dict((self._config() or {}).get("trainstack:operator") or {})
+        return dict((self.config() or {}).get("trainstack:operator") or {})
 
     @property
     def models(self) -> Path:
@@ -137,7 +137,7 @@ class Project:
         """The closing lines of a `make up` that has succeeded with this output; the stack stands from now on."""
         self.phase_times.append(f"make up {' '.join(arguments)} on cluster {self.cluster}")
         self.phase_times.extend(re.findall(r"^took .*$", output, re.MULTILINE))
-        self._standing = self._config()
+        self._standing = self.config()
         self._closing = {**closing_lines(output), "output": output}
         return self._closing
 
@@ -147,7 +147,7 @@ class Project:
         Brings it up where a test has left it otherwise, whatever that test was about.
         """
         locks = self.root / ".trainstack" / "state" / ".pulumi" / "locks"
-        as_committed = self.changed_files() == "" and self._standing == self._config()
+        as_committed = self.changed_files() == "" and self._standing == self.config()
         if self._closing and as_committed and not any(locks.rglob("*.json")) and self._has_succeeded():
             return self._closing
         for command in (["checkout", "--quiet", "--", "."], ["clean", "--quiet", "--force", "-d", "stacks"]):
@@ -162,7 +162,8 @@ class Project:
         self.data = ()
         return bool(there)
 
-    def _config(self) -> Any:
+    def config(self) -> Any:
+        """The configuration of the stack file; None if it has none."""
         return (yaml.safe_load(self.stack_file.read_text()) or {}).get("config")
 
     def _has_succeeded(self) -> bool:

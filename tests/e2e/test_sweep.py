@@ -34,7 +34,7 @@ def searched(engine: Engine) -> Iterator[Project]:
 
 
 def test_a_search_goes_on_after_a_kill_and_leaves_the_stack_as_it_was(searched: Project) -> None:
-    text = yaml.safe_load(searched.stack_file.read_text())["config"]
+    text = searched.config()
     trials = searched.models / "sweep" / "runs"
     with searched.making("sweep", log=searched.root / ".trainstack" / "sweep.log") as search:
         begun = f"{JOB}-sweep-*/metrics.jsonl"
@@ -60,7 +60,7 @@ def test_a_search_goes_on_after_a_kill_and_leaves_the_stack_as_it_was(searched: 
     assert (job["metadata"]["name"], job["metadata"]["uid"]) == (JOB, own["uid"])
     run = searched.models / "runs" / own["labels"]["trainstack/run"]
     assert (searched.models / "mnist_cnn.pt").read_bytes() == (run / "mnist_cnn.pt").read_bytes()
-    assert yaml.safe_load(searched.stack_file.read_text())["config"] == text
+    assert searched.config() == text
     listed = json.loads(searched.make("-s", "runs", "ARGS=--json").stdout)
     assert {each["run"] for each in listed} == {*found, run.name}
 

@@ -62,29 +62,20 @@ class KindProject:
         assert not files_at_risk(found)
         return found
 
-    def shape(self) -> dict[str, Any]:
-        """What kind made: the nodes, the API server's port and where the nodes' pods find the models."""
-        nodes = self.clone.get("nodes")["items"]
-        server = self.clone.run("kubectl", "config", "view", "--minify", "--output", SERVER).stdout
-        storage = yaml.safe_load(self.clone.stack_file.read_text())["config"].get("trainstack:storage", {})
-        usual = f"trainstack-{self.clone.stack}-models"
-        volume = self.clone.get("persistentvolume", storage.get("volume", usual))
-        return {
-            "nodes": sorted(each["metadata"]["name"] for each in nodes),
-            "apiServerPort": int(server.rpartition(":")[2]),
-            "hostPath": volume["spec"]["hostPath"]["path"],
-        }
-
     def assert_shape(self) -> None:
-        """The cluster has the keys of the stack file; a port that is not given is any."""
-        settings = yaml.safe_load(self.clone.stack_file.read_text())["config"]
-        cluster, storage = settings["trainstack:cluster"], settings.get("trainstack:storage", {})
+        """Nodes, port and folder of the models are those of the stack file; a port that is not given is any."""
+        config = self.clone.config()
+        cluster, storage = config["trainstack:cluster"], config.get("trainstack:storage", {})
         workers = range(cluster.get("workers", 0))
         nodes = ["control-plane", *(f"worker{place + 1 if place else ''}" for place in workers)]
-        shape = self.shape()
-        assert shape["nodes"] == [f"{cluster['name']}-{node}" for node in nodes]
-        assert shape["apiServerPort"] == cluster.get("apiServerPort", shape["apiServerPort"])
-        assert shape["hostPath"] == storage.get("hostPath", MODELS)
+        found = sorted(each["metadata"]["name"] for each in self.clone.get("nodes")["items"])
+        assert found == [f"{cluster['name']}-{node}" for node in nodes]
+        server = self.clone.run("kubectl", "config", "view", "--minify", "--output", SERVER).stdout
+        port = int(server.rpartition(":")[2])
+        assert port == cluster.get("apiServerPort", port)
+        usual = f"trainstack-{self.clone.stack}-models"
+        volume = self.clone.get("persistentvolume", storage.get("volume", usual))
+        assert volume["spec"]["hostPath"]["path"] == storage.get("hostPath", MODELS)
 
     def models(self) -> dict[str, str]:
         """Path below the models' folder -> SHA-256, of the latest model and of each run's."""
@@ -98,9 +89,7 @@ class KindProject:
         outputs = self.clone.outputs()
         jobs = {each["metadata"]["name"]: each for each in found.values() if each["kind"] == "PyTorchJob"}
         assert outputs["jobs"].keys() == jobs.keys()
-        leaves = yaml.safe_load(self.clone.stack_file.read_text())["config"]["trainstack:job"].get(
-            "model", ""
-        )
+        leaves = self.clone.config()["trainstack:job"].get("model", "")
         for name, told in outputs["jobs"].items():
             if leaves is None:
                 assert told["modelPath"] is None
