@@ -26,6 +26,7 @@ TRAINER_VERSION, JOBSET_VERSION = vendored.version("trainer"), vendored.version(
 TRAINER = "kubeflow-trainer-controller-manager"
 JOBSET = "jobset-controller-manager"
 PUBLIC = "kubeflow-trainer-public"
+VALIDATION = "validator.trainer.kubeflow.org"
 CERTIFICATE = "kubeflow-trainer-webhook-cert"
 REPOSITORIES = ("ghcr.io/kubeflow/trainer/trainer-controller-manager", "registry.k8s.io/jobset/jobset")
 # The images that each release publishes. JobSet's manifests name another image, which the project uses for tests.
@@ -45,6 +46,9 @@ SETTINGS, SETTINGS_FILE = "kubeflow-trainer-config", "controller_manager_config.
 SETTINGS_READ = "trainstack/settings"
 REPORTS_GATE, REPORTS_PORT = "TrainJobStatus", 10443
 """The feature gate for reports of a TrainJob's progress, and the port of pod and Service that receives them."""
+UNLESS_DELETED = {"name": "is-not-being-deleted", "expression": "!has(object.metadata.deletionTimestamp)"}
+"""Trainer refuses each change of a TrainJob whose runtime is gone, so also the removal of its finalizer: deleted after
+its runtime, it would stay for ever. Source: `ValidateObjects` in pkg/runtime/core/trainingruntime.go."""
 REPORTS_END_S = 5
 """Seconds until Trainer's controller is killed, if it receives reports. Such a controller never ends by itself, and its
 successor waits for its lease: `Start` in pkg/statusserver/server.go of Kubeflow Trainer 2.3.0 waits for a channel that
@@ -65,6 +69,15 @@ def crd(upstream: Manifest) -> Manifest:
     changed = copy.deepcopy(upstream)
     changed["spec"].pop("conversion", None)
     changed["metadata"].get("annotations", {}).pop(INJECTED, None)
+    return changed
+
+
+def validation(upstream: Manifest) -> Manifest:
+    """Upstream's webhooks. Those of Trainer look at nothing that is being deleted."""
+    changed = copy.deepcopy(upstream)
+    if changed["metadata"]["name"] == VALIDATION:
+        for hook in changed["webhooks"]:
+            hook["matchConditions"] = [dict(UNLESS_DELETED)]
     return changed
 
 
@@ -134,6 +147,7 @@ def patched(
         "Deployment": lambda each: deployment(each, operator, reports),
         "Service": service,
         "Secret": secret,
+        "ValidatingWebhookConfiguration": validation,
     }
     wanted = [each for each in [*upstream, *additions()] if each["kind"] != "Namespace"]
     objects = [by_kind.get(each["kind"], copy.deepcopy)(each) for each in wanted]

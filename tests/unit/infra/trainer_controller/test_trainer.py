@@ -26,6 +26,7 @@ from tests.unit.infra.samples import IMAGE, JOB, UPSTREAM, operators_of_both, st
 
 IMAGES = operators.CONTROLLERS[OperatorApi.V2].images
 VARIABLES = [variable for variable, _ in IMAGES.values()]
+VALIDATION = "ValidatingWebhookConfiguration"
 V2: dict[str, Any] = {"operator": {"api": "v2"}, "job": JOB}
 
 
@@ -58,6 +59,21 @@ def test_all_goes_into_the_operators_namespace(objects: list[dict[str, Any]]) ->
     assert '"jobset-system"' not in json.dumps(objects)
     (binding,) = [each for each in objects if each["kind"] == "ClusterRoleBinding"]
     assert binding["subjects"][0]["namespace"] == "kubeflow"
+
+
+def test_what_is_being_deleted_needs_no_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a TrainJob that is deleted after its runtime keeps its finalizer, and stays."""
+    monkeypatch.undo()
+    objects = operators.manifests(stack(**V2), Plan(crd=True, operator=True, namespaces=()))
+    hooks = [hook for each in objects if each["kind"] == VALIDATION for hook in each["webhooks"]]
+    conditions = {hook["name"]: hook.get("matchConditions") for hook in hooks}
+    assert {name for name, given in conditions.items() if given == [patches.UNLESS_DELETED]} == {
+        f"validator.{kind}.trainer.kubeflow.org"
+        for kind in ("clustertrainingruntime", "trainingruntime", "trainjob")
+    }
+    for hook in hooks:
+        if hook.get("matchConditions"):
+            assert all("DELETE" not in rule["operations"] for rule in hook["rules"]), "there, object is null"
 
 
 @pytest.mark.parametrize(
