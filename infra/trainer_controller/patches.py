@@ -47,8 +47,8 @@ SETTINGS_READ = "trainstack/settings"
 REPORTS_GATE, REPORTS_PORT = "TrainJobStatus", 10443
 """The feature gate for reports of a TrainJob's progress, and the port of pod and Service that receives them."""
 UNLESS_DELETED = {"name": "is-not-being-deleted", "expression": "!has(object.metadata.deletionTimestamp)"}
-"""Trainer refuses each change of a TrainJob whose runtime is gone, so also the removal of its finalizer: deleted after
-its runtime, it would stay for ever. Source: `ValidateObjects` in pkg/runtime/core/trainingruntime.go."""
+"""Trainer refuses each change of a TrainJob whose runtime is gone, also the removal of a finalizer. So a TrainJob would
+stay for ever if it is deleted after its runtime. Source: `ValidateObjects` in pkg/runtime/core/trainingruntime.go."""
 REPORTS_END_S = 5
 """Seconds until Trainer's controller is killed, if it receives reports. Such a controller never ends by itself, and its
 successor waits for its lease: `Start` in pkg/statusserver/server.go of Kubeflow Trainer 2.3.0 waits for a channel that
@@ -73,7 +73,7 @@ def crd(upstream: Manifest) -> Manifest:
 
 
 def validation(upstream: Manifest) -> Manifest:
-    """Upstream's webhooks. Those of Trainer look at nothing that is being deleted."""
+    """Upstream's webhooks. Those of Trainer do not check what is being deleted."""
     changed = copy.deepcopy(upstream)
     if changed["metadata"]["name"] == VALIDATION:
         for hook in changed["webhooks"]:
