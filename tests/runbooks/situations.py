@@ -139,7 +139,6 @@ def another_stack(rehearsal: Rehearsal) -> None:
 def locked(rehearsal: Rehearsal) -> None:
     """A colleague's `pulumi refresh` works on the stack and takes its time."""
     project = rehearsal.project
-    locks = project.root / ".trainstack" / "state" / ".pulumi" / "locks"
     refresh = ["pulumi", "refresh", "--yes", "--non-interactive", "--stack", project.stack]
     started = subprocess.Popen(
         refresh,
@@ -151,8 +150,17 @@ def locked(rehearsal: Rehearsal) -> None:
         start_new_session=True,
     )
     rehearsal.cleanup.callback(kill, started)
-    wait_until("the lock is there", lambda: any(locks.rglob("*.json")))
+    wait_until("the lock is there", lambda: is_locked(project))
     os.kill(started.pid, signal.SIGSTOP)
+
+
+def unlocked(rehearsal: Rehearsal) -> None:
+    """The command that worked on the stack has ended."""
+    wait_until("the lock is gone", lambda: not is_locked(rehearsal.project))
+
+
+def is_locked(project: Project) -> bool:
+    return any((project.root / ".trainstack" / "state" / ".pulumi" / "locks").rglob("*.json"))
 
 
 def disk_full(rehearsal: Rehearsal) -> None:
@@ -212,6 +220,7 @@ GIVEN: dict[str, Callable[[Rehearsal], object]] = {
     "api-server-away": api_server_away,
     "another-stack": another_stack,
     "locked": locked,
+    "unlocked": unlocked,
     "disk-full": disk_full,
     "older-operator": older_operator,
     "older-kubernetes": older_kubernetes,
