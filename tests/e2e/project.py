@@ -146,13 +146,16 @@ class Project:
 
         Brings it up where a test has left it otherwise, whatever that test was about.
         """
-        locks = self.root / ".trainstack" / "state" / ".pulumi" / "locks"
         as_committed = self.changed_files() == "" and self._standing == self.config()
-        if self._closing and as_committed and not any(locks.rglob("*.json")) and self._has_succeeded():
+        if self._closing and as_committed and not self.is_locked() and self._has_succeeded():
             return self._closing
         for command in (["checkout", "--quiet", "--", "."], ["clean", "--quiet", "--force", "-d", "stacks"]):
             subprocess.run(["git", *command], cwd=self.root, check=True)
         return self.up(*self.data)
+
+    def is_locked(self) -> bool:
+        """Whether a command works on a stack of this clone, or was killed while it did."""
+        return any((self.root / ".trainstack" / "state" / ".pulumi" / "locks").rglob("*.json"))
 
     def take_data_away(self) -> bool:
         """Remove the data set that `make up` has copied here; returns whether there was one."""

@@ -150,17 +150,13 @@ def locked(rehearsal: Rehearsal) -> None:
         start_new_session=True,
     )
     rehearsal.cleanup.callback(kill, started)
-    wait_until("the lock is there", lambda: is_locked(project))
+    wait_until("the lock is there", project.is_locked)
     os.kill(started.pid, signal.SIGSTOP)
 
 
 def unlocked(rehearsal: Rehearsal) -> None:
     """The command that worked on the stack has ended."""
-    wait_until("the lock is gone", lambda: not is_locked(rehearsal.project))
-
-
-def is_locked(project: Project) -> bool:
-    return any((project.root / ".trainstack" / "state" / ".pulumi" / "locks").rglob("*.json"))
+    wait_until("the lock is gone", lambda: not rehearsal.project.is_locked())
 
 
 def disk_full(rehearsal: Rehearsal) -> None:
