@@ -1,7 +1,7 @@
 """Plays Kubeflow Trainer and JobSet for an API server that has their definitions alone.
 
-A webhook refuses a TrainJob whose TrainingRuntime is not there, as Trainer's does. A TrainJob gets the batch/v1 Job
-that JobSet makes of its runtime, and its end.
+A webhook refuses a TrainJob whose TrainingRuntime is not there, as Trainer's does, and is asked when the stack's is. A
+TrainJob gets the batch/v1 Job that JobSet makes of its runtime, and its end.
 Source: pkg/webhooks, pkg/runtime/core and pkg/controller of Kubeflow Trainer 2.3.0.
 """
 
@@ -22,6 +22,7 @@ from kubernetes.client.exceptions import ApiException
 from infra.job.trainjob import jobs_of
 from infra.objects.job_kinds import RUNTIME, TRAINJOB
 from infra.objects.kinds import Kind
+from infra.objects.manifest import Manifest
 from tests.e2e.waiting import wait_until
 from tests.matrix.played_operator import owned_by, play
 
@@ -46,7 +47,8 @@ class PlayedTrainer:
         self._stopped = threading.Event()
         self._threads: list[threading.Thread] = []
 
-    def start(self) -> None:
+    def start(self, controllers: list[Manifest]) -> None:
+        """Make the webhook for TrainJobs that `controllers` have, with this process's address."""
         self._make_certificate()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -55,7 +57,7 @@ class PlayedTrainer:
         for target in (self._server.serve_forever, self._play):
             self._threads.append(threading.Thread(target=target, daemon=True))
             self._threads[-1].start()
-        self.admission.create_validating_webhook_configuration(self._configuration())
+        self.admission.create_validating_webhook_configuration(self._configuration(controllers))
         wait_until("the webhook is asked", self._is_asked)
 
     def stop(self) -> None:
@@ -82,26 +84,19 @@ class PlayedTrainer:
         where = ["-keyout", str(self.key), "-out", str(self.certificate)]
         subprocess.run(["openssl", "req", *made, *where], check=True, capture_output=True)
 
-    def _configuration(self) -> Any:
-        authority = base64.b64encode(self.certificate.read_bytes()).decode()
-        rule = {
-            "apiGroups": [TRAINJOB.group],
-            "apiVersions": [TRAINJOB.version],
-            "operations": ["CREATE", "UPDATE"],
-            "resources": [TRAINJOB.plural],
+    def _configuration(self, controllers: list[Manifest]) -> Any:
+        (hook,) = (
+            hook
+            for each in controllers
+            if each["kind"] == "ValidatingWebhookConfiguration"
+            for hook in each["webhooks"]
+            if hook["rules"][0]["resources"] == [TRAINJOB.plural]
+        )
+        address = {
+            "url": f"https://127.0.0.1:{self._server.server_port}/",
+            "caBundle": base64.b64encode(self.certificate.read_bytes()).decode(),
         }
-        hook = {
-            "name": NAME,
-            "admissionReviewVersions": ["v1"],
-            "sideEffects": "None",
-            "failurePolicy": "Fail",
-            "rules": [rule],
-            "clientConfig": {
-                "url": f"https://127.0.0.1:{self._server.server_port}/",
-                "caBundle": authority,
-            },
-        }
-        return {"metadata": {"name": NAME}, "webhooks": [hook]}
+        return {"metadata": {"name": NAME}, "webhooks": [{**hook, "clientConfig": address}]}
 
     def _is_asked(self) -> bool:
         """Whether the API server has taken the webhook up."""

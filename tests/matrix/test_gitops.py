@@ -18,6 +18,7 @@ from infra.config.load import from_file, from_raw, read
 from infra.config.operator import OperatorApi
 from infra.objects.job_kinds import OF_API, RUNTIME
 from infra.objects.labels import STACK as STACK_LABEL
+from infra.objects.manifest import Manifest
 from infra.review import folder, gitops
 from infra.review.text import LOADER
 from infra.training_operator.patches import CRD_KIND
@@ -68,10 +69,11 @@ def api(request: pytest.FixtureRequest) -> OperatorApi:
 def trainer(
     api_server: ApiServer,
     server: Server,  # noqa: F811 - the fixture: with the definitions of v2
+    controllers: list[Manifest],  # noqa: F811 - the fixture
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[PlayedTrainer]:
     played = PlayedTrainer(api_server.kubeconfig, tmp_path_factory.mktemp("trainer"))
-    played.start()
+    played.start(controllers)
     yield played
     played.stop()
 
