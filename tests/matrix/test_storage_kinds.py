@@ -181,7 +181,7 @@ def test_what_would_need_another_claim_asks_for_another_name(project: AppliedPro
     way = f"`claim: {FAST}-2`"
     assert_refused(project, way, "ReadWriteMany", **CLASS, **{"storage.accessMode": "ReadWriteOnce"})
     named = {**CLASS, "storage.claim": FAST, "storage.storageClass": "rigid"}
-    assert_refused(project, way, "of class fast", **named)
+    assert_refused(project, way, "class is fast", **named)
     assert_refused(project, way, **{"storage.claim": FAST})
 
 
@@ -236,7 +236,7 @@ def test_a_claim_that_somebody_deletes_is_said_and_not_hurried(project: AppliedP
     project.core.delete_namespaced_persistent_volume_claim(name, NAMESPACE)
     before = identities(project.objects())
     stack = from_file(Path(project.stack_file))
-    with pytest.raises(HeldError, match=rf"(?s){name} is Terminating.*nothing was touched.*fix: copy"):
+    with pytest.raises(HeldError, match=rf"(?s){name} is Terminating.*nothing was touched.*fix: .*copy the files"):
         Releasing(stack, ApiAddress(project.environment["KUBECONFIG"]), print).run()
     assert identities(project.objects()) == before, "the job that holds it is left, too"
 
