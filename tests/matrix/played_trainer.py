@@ -1,7 +1,7 @@
 """Plays Kubeflow Trainer and JobSet for an API server that has their definitions alone.
 
-A webhook refuses a TrainJob whose TrainingRuntime is not there, as Trainer's does, and is asked when the stack's is. A
-TrainJob gets the batch/v1 Job that JobSet makes of its runtime, and its end.
+A webhook refuses a TrainJob whose TrainingRuntime is not there, as Trainer's does. The API server asks it in the cases
+in which it asks the stack's. A TrainJob gets the batch/v1 Job that JobSet makes of its runtime, and its end.
 Source: pkg/webhooks, pkg/runtime/core and pkg/controller of Kubeflow Trainer 2.3.0.
 """
 
