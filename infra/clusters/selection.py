@@ -164,12 +164,12 @@ def remove_unfinished(name: str, stack: str) -> None:
 
 def ensure_offered(stack: Stack, offered: Mapping[str, Decimal]) -> None:
     """Raises ConfigError for the first job that needs more GPUs, or other counted resources, than the nodes have."""
-    for job in stack.jobs:
+    for place, job in enumerate(stack.jobs):
         for name, value in counted(job.resources.limits()).items():
             wanted, there = quantity(value) * job.replicas.total, offered.get(name, Decimal(0))
             if wanted > there:
                 of = "gpu" if name == job.resources.gpu_resource else name
-                key = f"trainstack:{job_key(stack, job.name)}.resources.{of}"
+                key = stack.key(place, f"resources.{of}")
                 allowed = (
                     f"at most {there.normalize():f} {name} in this cluster; "
                     f"{job.replicas.total} replicas need {wanted.normalize():f}"
@@ -177,12 +177,6 @@ def ensure_offered(stack: Stack, offered: Mapping[str, Decimal]) -> None:
                 fix = f"lower resources.{of} or replicas, or install the device plugin of {name} on the cluster's nodes"
                 shown = job.resources.gpu if of == "gpu" else value
                 raise not_allowed(stack.file, key, shown, allowed, fix)
-
-
-def job_key(stack: Stack, name: str) -> str:
-    """`job`, or `jobs[1]`."""
-    names = [job.name for job in stack.jobs]
-    return "job" if len(names) == 1 or stack.matrix or stack.sweep else f"jobs[{names.index(name)}]"
 
 
 def register(stack: Stack) -> Cluster:

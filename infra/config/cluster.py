@@ -10,7 +10,7 @@ from infra.cluster_kinds import USUAL, ClusterKind, only_for
 from infra.config.limits import LimitRange, Quota
 from infra.config.names import AbsolutePath, DnsLabel
 from infra.config.queues import QueueConfig
-from infra.config.section import Natural, Outcome, Section, Whole, refusal, setting
+from infra.config.section import Natural, Outcome, Section, Whole, ensure_kind_has_keys, refusal, setting
 
 
 class PodSecurity(StrEnum):
@@ -170,13 +170,7 @@ class ClusterConfig(Section):
 
     @model_validator(mode="after")
     def _fits_the_kind(self) -> ClusterConfig:
-        for field in sorted(self.model_fields_set):
-            key = str(type(self).model_fields[field].alias)
-            only = only_for(key)
-            if only and self.kind not in only:
-                fix = f"remove {key}, or set `kind: {only[0]}`"
-                allowed = f"`{key}` only with {' or '.join(f'`kind: {each}`' for each in only)}"
-                raise refusal(allowed, fix, key, getattr(self, field))
+        ensure_kind_has_keys(self, self.kind, only_for)
         return self
 
     @model_validator(mode="after")

@@ -109,7 +109,8 @@ class Stack:
     """A stack's name and its validated sections. `jobs` has at least one job.
 
     With `matrix`, the jobs are made from `template`; otherwise `template` is None, too. `sweep` is the search of
-    `make sweep`; `trials` has the names of the jobs that the search has proposed.
+    `make sweep`; `trials` has the names of the jobs that the search has proposed. `in_list`: whether the file has the
+    jobs in `jobs`.
     """
 
     name: str
@@ -124,6 +125,11 @@ class Stack:
     sweep: SweepConfig | None = None
     trials: frozenset[str] = frozenset()
     protected: bool = False
+    in_list: bool = False
+
+    def key(self, place: int, path: str) -> str:
+        """The full name in the stack file of the key `path` of the job at `place`: below `job`, or below `jobs[…]`."""
+        return f"{PREFIX}{f'jobs[{place}]' if self.in_list else 'job'}.{path}"
 
     @property
     def own_jobs(self) -> tuple[JobConfig, ...]:
@@ -188,7 +194,6 @@ def from_raw(name: str, raw: Mapping[str, Any], file: str) -> Stack:
     given = validated(raw, file)
     jobs = jobs_of(given, file)
     _ensure_an_image(given, file)
-    _ensure_runs_leave_models(given, jobs, file)
     usual = (USUAL,) if given.cluster.kind.has_our_nodes else ()
     running = tuple(
         (job.with_one_process() if job.run_id else job).model_copy(
@@ -197,22 +202,22 @@ def from_raw(name: str, raw: Mapping[str, Any], file: str) -> Stack:
         for job in jobs
     )
     stack = Stack(name, file, given.cluster, given.operator, given.storage, given.image, running)
-    stack = replace(stack, protected=given.protected)
+    stack = replace(stack, protected=given.protected, in_list=not given.job)
+    _ensure_runs_leave_models(stack)
     if given.matrix:
         stack = replace(stack, matrix=given.matrix, template=given.job)
     if given.sweep:
         stack = replace(stack, sweep=given.sweep)
         sweep_trials.ensure_possible(jobs[0], given.sweep, given.image, file)
     for place, job in enumerate(running):
-        key = _key(given, place, "data")
+        key = stack.key(place, "data")
         mount_paths.ensure_apart(job, given.storage, file, key)
         _ensure_on_the_nodes(stack, job, key)
     _ensure_a_folder(stack)
     _ensure_names_fit(stack)
-    _ensure_a_job_can_prepare(stack)
     _ensure_root_is_not_needed(stack)
-    _ensure_trainjobs_can(stack, given)
-    _ensure_queue_admits(stack, given)
+    _ensure_trainjobs_can(stack)
+    _ensure_queue_admits(stack)
     return stack
 
 
@@ -253,19 +258,17 @@ def _ensure_an_image(given: Sections, file: str) -> None:
     raise not_allowed(file, f"{PREFIX}image.repository", "(absent)", allowed, fix)
 
 
-def _ensure_runs_leave_models(given: Sections, jobs: tuple[JobConfig, ...], file: str) -> None:
+def _ensure_runs_leave_models(stack: Stack) -> None:
     """Raises ConfigError if a job has to take a finished run's model (`runId`), and its `model` is null."""
-    for place, job in enumerate(jobs):
+    for place, job in enumerate(stack.jobs):
         if job.run_id and job.model is None:
-            key = _key(given, place, "runId")
             allowed = "no value if job.model is null: there is no model to take"
-            raise not_allowed(
-                file, key, job.run_id, allowed, "remove runId, or name the model's file in model"
-            )
+            fix = "remove runId, or name the model's file in model"
+            raise not_allowed(stack.file, stack.key(place, "runId"), job.run_id, allowed, fix)
 
 
 def _ensure_names_fit(stack: Stack) -> None:
-    """Raises ConfigError for a name that is too long for a node of kind, or for a label."""
+    """Raises ConfigError for a name that is too long for a node of kind, for a label, or for the Job that prepares."""
     cluster, storage = stack.cluster, stack.storage
     if cluster.kind.has_our_nodes:
         longest = NODE_NAME_LENGTH - len(CONTROL_PLANE)
@@ -274,29 +277,27 @@ def _ensure_names_fit(stack: Stack) -> None:
     if storage.kind in OUR_VOLUME and "name" not in storage.labels:
         why = "the claim selects the volume by a label that has the volume's name"
         _ensure_length(stack, "storage.volume", storage.volume, stack.volume, LABEL_LENGTH, why)
+    if stack.prepared_by_job:
+        longest = BATCH_NAME_LENGTH - len(PREPARES)
+        why = f"the Job's name, with {PREPARES} at its end, may have {BATCH_NAME_LENGTH}"
+        fix = "remove prepare, or write `prepare: false`" if storage.kind is StorageKind.CLAIM else ""
+        _ensure_length(stack, "storage.claim", storage.claim, stack.claim, longest, why, fix)
 
 
-def _ensure_length(stack: Stack, key: str, given: str | None, name: str, longest: int, why: str) -> None:
-    """Raises ConfigError if `name` is longer than `longest`. `given`: the name in the stack file, or None."""
+def _ensure_length(
+    stack: Stack, key: str, given: str | None, name: str, longest: int, why: str, fix: str = ""
+) -> None:
+    """Raises ConfigError if `name` is longer than `longest`.
+
+    Parameters:
+        given: the name in the stack file, or None.
+        fix: the way out, if a shorter name is none.
+    """
     if len(name) > longest:
         allowed = f"at most {longest} characters: {why}"
-        fix = f"write for example `{key.rpartition('.')[2]}: {name[:longest].rstrip('-.')}`"
+        fix = fix or f"write for example `{key.rpartition('.')[2]}: {name[:longest].rstrip('-.')}`"
         found = given or f"(absent, so {name})"
         raise not_allowed(stack.file, f"{PREFIX}{key}", found, allowed, fix)
-
-
-def _ensure_a_job_can_prepare(stack: Stack) -> None:
-    """Raises ConfigError if the claim's name is too long for the Job that prepares the claim's folder."""
-    longest = BATCH_NAME_LENGTH - len(PREPARES)
-    if not stack.prepared_by_job or len(stack.claim) <= longest:
-        return
-    given = stack.storage.claim or f"(absent, so {stack.claim})"
-    allowed = f"at most {longest} characters: the Job's name, with {PREPARES} at its end, may have {BATCH_NAME_LENGTH}"
-    shorter = stack.claim[:longest].rstrip("-.")
-    fix = f"write for example `claim: {shorter}`"
-    if stack.storage.kind is StorageKind.CLAIM:
-        fix = "remove prepare, or write `prepare: false`"
-    raise not_allowed(stack.file, f"{PREFIX}storage.claim", given, allowed, fix)
 
 
 def _ensure_root_is_not_needed(stack: Stack) -> None:
@@ -335,7 +336,7 @@ def _ensure_a_folder(stack: Stack) -> None:
             raise not_allowed(stack.file, f"{PREFIX}storage.{name}", value, allowed, fix)
 
 
-def _ensure_trainjobs_can(stack: Stack, given: Sections) -> None:
+def _ensure_trainjobs_can(stack: Stack) -> None:
     """Raises ConfigError for a value of a job's key that has no counterpart in a TrainJob."""
     if stack.operator.api is not OperatorApi.V2:
         return
@@ -343,17 +344,16 @@ def _ensure_trainjobs_can(stack: Stack, given: Sections) -> None:
         for path, rule in REFUSED.items():
             value = rule.is_given(job)
             if value is not None:
-                key = _key(given, place, path)
-                raise not_allowed(stack.file, key, value, rule.allowed, rule.fix)
+                raise not_allowed(stack.file, stack.key(place, path), value, rule.allowed, rule.fix)
 
 
-def _ensure_queue_admits(stack: Stack, given: Sections) -> None:
+def _ensure_queue_admits(stack: Stack) -> None:
     """Raises ConfigError for a quota or priority without effect, and for a job that its queue can never admit."""
     for place, job in enumerate(stack.jobs):
         if job.priority and not job.queue:
             fix = "add `queue: NAME`, or remove it; for Kubernetes, write `pod: {spec: {priorityClassName: NAME}}`"
             allowed = "no value without queue: only Kueue uses it"
-            raise not_allowed(stack.file, _key(given, place, "priority"), job.priority, allowed, fix)
+            raise not_allowed(stack.file, stack.key(place, "priority"), job.priority, allowed, fix)
     quota = stack.cluster.queue
     if quota is None:
         return
@@ -363,7 +363,7 @@ def _ensure_queue_admits(stack: Stack, given: Sections) -> None:
         raise not_allowed(stack.file, f"{PREFIX}cluster.queue", "(present)", allowed, fix)
     for place, job in enumerate(stack.jobs):
         if job.queue in quota.local_queues:
-            _ensure_in_quota(job, quota, stack.file, partial(_key, given, place))
+            _ensure_in_quota(job, quota, stack.file, partial(stack.key, place))
 
 
 def _ensure_in_quota(job: JobConfig, quota: QueueConfig, file: str, key: Callable[[str], str]) -> None:
@@ -396,11 +396,6 @@ def _ensure_in_quota(job: JobConfig, quota: QueueConfig, file: str, key: Callabl
             lower = path if path == "replicas" else f"{path} or replicas"
             fix = f"lower {lower}, or raise nominalQuota.{amount} of a flavor of cluster.queue"
             raise not_allowed(file, key(path), pods if name == "pods" else each, allowed, fix)
-
-
-def _key(given: Sections, place: int, path: str) -> str:
-    """The full name in the stack file of the key `path` of the job at `place`: below `job`, or below `jobs[…]`."""
-    return f"{PREFIX}{'job' if given.job else f'jobs[{place}]'}.{path}"
 
 
 def from_file(path: Path) -> Stack:

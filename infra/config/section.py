@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -111,6 +111,24 @@ def refusal(allowed: str, fix: str, key: str = "", value: object = None) -> Pyda
     """
     context = {"allowed": allowed, "fix": fix, "key": key, "value": value}
     return PydanticCustomError("trainstack", "{allowed}", context)
+
+
+def ensure_kind_has_keys(
+    section: Section, kind: StrEnum, only_for: Callable[[str], Sequence[StrEnum]]
+) -> None:
+    """Raises a refusal for the first key in `section` that `kind` does not have.
+
+    Parameters:
+        kind: the value of the section's key `kind`.
+        only_for: the kinds that have a key, by the key's name in the stack file; empty for a key of every kind.
+    """
+    for field in sorted(section.model_fields_set):
+        key, value = str(type(section).model_fields[field].alias), getattr(section, field)
+        kinds = only_for(key)
+        if kinds and kind not in kinds:
+            allowed = f"`{key}` only with {' or '.join(f'`kind: {each}`' for each in kinds)}"
+            fix = f"remove {key}, or set `kind: {kinds[0]}`"
+            raise refusal(allowed, fix, key, value.value if isinstance(value, StrEnum) else value)
 
 
 def _whole(value: Any) -> Any:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from enum import StrEnum
 
-from infra.config.section import Section, refusal
+from infra.config.section import Section, ensure_kind_has_keys, refusal
 
 
 class StorageKind(StrEnum):
@@ -22,17 +21,17 @@ OUR_VOLUME = (StorageKind.HOST_PATH, StorageKind.NFS)
 OUR_CLAIM = (*OUR_VOLUME, StorageKind.CLASS)
 """Kinds for which the stack creates a claim."""
 
-ONLY_FOR: dict[str, Collection[StorageKind]] = {
+ONLY_FOR: dict[str, tuple[StorageKind, ...]] = {
     "volume": OUR_VOLUME,
     "labels": OUR_VOLUME,
     "capacity": OUR_VOLUME,
-    "reclaim_policy": OUR_VOLUME,
-    "storage_class": OUR_CLAIM,
+    "reclaimPolicy": OUR_VOLUME,
+    "storageClass": OUR_CLAIM,
     "request": OUR_CLAIM,
-    "access_mode": OUR_CLAIM,
-    "host_path": (StorageKind.HOST_PATH,),
-    "nfs_server": (StorageKind.NFS,),
-    "nfs_path": (StorageKind.NFS,),
+    "accessMode": OUR_CLAIM,
+    "hostPath": (StorageKind.HOST_PATH,),
+    "nfsServer": (StorageKind.NFS,),
+    "nfsPath": (StorageKind.NFS,),
 }
 REQUIRED: dict[StorageKind, tuple[str, ...]] = {
     StorageKind.HOST_PATH: (),
@@ -50,15 +49,8 @@ def ensure_keys_fit(section: Section, kind: StorageKind) -> None:
     Parameters:
         section: the whole section `storage`.
     """
+    ensure_kind_has_keys(section, kind, lambda key: ONLY_FOR.get(key, ()))
     fields = type(section).model_fields
-    for name in sorted(section.model_fields_set):
-        key, value = str(fields[name].alias), getattr(section, name)
-        value = value.value if isinstance(value, StrEnum) else value
-        kinds = ONLY_FOR.get(name, tuple(StorageKind))
-        if kind not in kinds:
-            fix = f"remove {key}, or set `kind: {next(iter(kinds))}`"
-            allowed = f"`{key}` only with {' or '.join(f'`kind: {each}`' for each in kinds)}"
-            raise refusal(allowed, fix, key, value)
     for name in REQUIRED[kind]:
         if name not in section.model_fields_set:
             key, example = str(fields[name].alias), (fields[name].examples or ["…"])[0]

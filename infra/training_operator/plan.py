@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from infra.clusters.discovery import GANG_FLAG, ClusterContents
-from infra.clusters.selection import job_key
 from infra.config import ConfigError, Stack
 from infra.config.errors import not_allowed
 from infra.config.operator import KUEUE_NAMESPACE, Install, OperatorApi, Queueing
@@ -98,9 +97,9 @@ def ensure_policies_heeded(stack: Stack, found: ClusterContents) -> None:
     """Raises ConfigError for a schedulingPolicy of a PyTorchJob that no scheduler follows."""
     if stack.operator.api is OperatorApi.V2 or found.problem or found.gang_scheduler:
         return
-    for job in stack.jobs:
+    for place, job in enumerate(stack.jobs):
         if job.run_policy.scheduling_policy:
-            key = f"trainstack:{job_key(stack, job.name)}.runPolicy.schedulingPolicy"
+            key = stack.key(place, "runPolicy.schedulingPolicy")
             allowed = f"no value: the training-operator has no {GANG_FLAG}… and would ignore the key"
             fix = f"remove the key and {INSTEAD}; or install operator and scheduler yourself, with `install: never`"
             raise not_allowed(stack.file, key, "(present)", allowed, fix)

@@ -46,12 +46,10 @@ def of_stack(stack: Stack) -> list[DataFolder]:
     """The folders of this machine that pods of `stack` see, except data/ itself: each once."""
     found: dict[str, DataFolder] = {}
     for place, job in enumerate(stack.jobs if stack.cluster.kind.has_our_nodes else ()):
-        several = len(stack.jobs) > 1 and not (stack.matrix or stack.sweep)
-        of_job = f"jobs[{place}]" if several else "job"
         for number, each in enumerate(job.data or ()):
             if each.folder and not each.is_usual:
                 name = each.volume(stack.name)
-                key = f"trainstack:{of_job}.data[{number}].folder"
+                key = stack.key(place, f"data[{number}].folder")
                 before = found.setdefault(name, DataFolder(name, key, each, frozenset()))
                 found[name] = replace(before, users=before.users | {job.user})
     return list(found.values())

@@ -126,6 +126,7 @@ CLASS = {"kind": "class", "storageClass": "fast"}
 FOLDER = [{"path": "/data", "folder": "/var/lib/trainstack/data"}]
 GANG = {"runPolicy": {"schedulingPolicy": {"queue": "first"}}}
 NEVER = {"install": "never"}
+GPU = {"name": "x", "resources": {"gpu": 1}}
 BOTH = frozenset({"team", "kubeflow"})
 
 
@@ -228,3 +229,12 @@ def test_more_than_the_nodes_offer_is_refused(resources: dict[str, Any], key: st
     with pytest.raises(ConfigError, match=f"at most 0 {name}"):
         ensure_offered(found, {"other.example/gpu": wanted})
     ensure_offered(stack(job={"name": "x", "resources": {"ephemeral-storage": "8Gi"}}), {})
+
+
+@pytest.mark.parametrize(
+    ("jobs", "place"),
+    [({"job": GPU}, "job"), ({"jobs": [GPU]}, r"jobs\[0\]"), ({"jobs": [{"name": "a"}, GPU]}, r"jobs\[1\]")],
+)
+def test_a_refusal_names_the_job_where_the_file_has_it(jobs: dict[str, Any], place: str) -> None:
+    with pytest.raises(ConfigError, match=rf"trainstack:{place}\.resources\.gpu = 1\n"):
+        ensure_offered(stack(**jobs), {})
