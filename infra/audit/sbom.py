@@ -43,6 +43,7 @@ def document(things: Iterable[Trusted]) -> str:
 def _component(number: int, thing: Trusted) -> Component:
     group, _, name = thing.name.rpartition("/")
     namespace = "debian" if thing.kind is Kind.DEBIAN else group or None
+    hashes, others = _checksums(thing)
     return Component(
         name=thing.name,
         version=thing.version or None,
@@ -50,27 +51,19 @@ def _component(number: int, thing: Trusted) -> Component:
         bom_ref=f"{number}",
         purl=PackageURL(PURL[thing.kind], namespace, name, thing.version or None),
         licenses=[LicenseFactory().make_from_string(thing.licence)] if thing.licence else [],
-        hashes=list(_hashes(thing)),
-        properties=[Property(name="trainstack:place", value=thing.place), *_others(thing)],
+        hashes=hashes,
+        properties=[Property(name="trainstack:place", value=thing.place), *others],
     )
 
 
-def _is_of_one_file(thing: Trusted) -> bool:
-    """Whether the checksum of `thing` is the hash of one file.
+def _checksums(thing: Trusted) -> tuple[list[HashType], list[Property]]:
+    """The checksums of `thing`: the hash of one file, or else properties.
 
     CycloneDX has no place for the hashes of several files, or for Go's hash of a list of files.
     """
-    return len(thing.checksums) == 1 and thing.checksums[0].startswith("sha256:")
-
-
-def _hashes(thing: Trusted) -> Iterator[HashType]:
-    if _is_of_one_file(thing):
-        yield HashType(alg=HashAlgorithm.SHA_256, content=thing.checksums[0].partition(":")[2])
-
-
-def _others(thing: Trusted) -> Iterator[Property]:
-    for checksum in () if _is_of_one_file(thing) else thing.checksums:
-        yield Property(name="trainstack:checksum", value=checksum)
+    if len(thing.checksums) == 1 and thing.checksums[0].startswith("sha256:"):
+        return [HashType(alg=HashAlgorithm.SHA_256, content=thing.checksums[0].partition(":")[2])], []
+    return [], [Property(name="trainstack:checksum", value=each) for each in thing.checksums]
 
 
 def collect(root: Path, environment: Mapping[str, str], others: Iterable[str]) -> Iterator[Trusted | Unknown]:

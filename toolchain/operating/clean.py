@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
-from pathlib import Path
 
 from infra import agreed, paths
 from toolchain import stack_files
@@ -57,7 +56,9 @@ def clean(ensure_clean: Callable[[str], None]) -> None:
             *ROOT.glob("*.egg-info"),
             LOCAL,
         ):
-            _remove(folder)
+            if folder.exists():
+                say(f"removing {folder}")
+                shutil.rmtree(folder)
     backend.forget_filter()
     for kept in (MODELS, DATA):
         if kept.exists():
@@ -96,9 +97,3 @@ def _ensure_no_cluster(answering: engine.Engine | None) -> None:
             f"cluster {', '.join(there)} still exists, and no state in this clone's own backend names it",
             "run `make down STACK=<its stack>` with the PULUMI_BACKEND_URL that `make up` had, then `make clean`",
         )
-
-
-def _remove(folder: Path) -> None:
-    if folder.exists():
-        say(f"removing {folder}")
-        shutil.rmtree(folder)

@@ -32,11 +32,6 @@ EDITS = 24
 Edited = TypeVar("Edited")
 
 
-def _interrupt_with_parent() -> None:
-    # A Pulumi that outlives a killed `make up` would hold the stack's lock until its work is done.
-    end_with_parent(signal.SIGINT)
-
-
 def program(variables: Mapping[str, str]) -> str:
     """The program pulumi on the PATH of `variables`. Raises SetupError if there is none."""
     found = shutil.which("pulumi", path=variables["PATH"])
@@ -91,7 +86,8 @@ def _stack(arguments: Sequence[str]) -> str:
 
 def _streamed(variables: Mapping[str, str], arguments: Sequence[str]) -> tuple[int, str]:
     with _Interrupted() as interrupted, pulumi_output.watching(arguments) as (watching, options, wanted):
-        # Pulumi has its own session: otherwise Ctrl-C on the terminal would reach it twice.
+        # Pulumi has its own session: otherwise Ctrl-C on the terminal would reach it twice. It is interrupted when we
+        # are killed: otherwise it would hold the stack's lock until its work is done.
         child = subprocess.Popen(
             [program(variables), *arguments, *options],
             cwd=ROOT,
@@ -101,7 +97,7 @@ def _streamed(variables: Mapping[str, str], arguments: Sequence[str]) -> tuple[i
             stderr=subprocess.STDOUT,
             bufsize=0,
             start_new_session=True,
-            preexec_fn=_interrupt_with_parent,
+            preexec_fn=lambda: end_with_parent(signal.SIGINT),
         )
         interrupted.child(child)
         assert child.stdout

@@ -7,7 +7,7 @@ import sys
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -137,8 +137,7 @@ class Watching:
                 say(line)
         return told
 
-    def _start(self, work: object) -> None:
-        assert callable(work)
+    def _start(self, work: Callable[[], None]) -> None:
         reader = threading.Thread(target=work, daemon=True)
         self.readers.append(reader)
         reader.start()

@@ -56,36 +56,6 @@ def _inputs(stack: Stack) -> dict[str, Any]:
     return {"config": kind_config(stack).encode(), "image": os.environ.get(agreed.NODE_IMAGE) or None}
 
 
-def ensure_replaceable(stack: Stack, held: StackState) -> None:
-    """Check whether the update may replace the cluster and lose its objects.
-
-    In a preview, this function does nothing: the cluster's diff does the check. Raises ReplacementRefusedError and
-    OldObjectsError, before anything is touched.
-
-    Parameters:
-        held: what the stack's state holds.
-    """
-    props = held.clusters.get(ClusterKind.KIND)
-    if pulumi.runtime.is_dry_run() or not (props and held.objects):
-        return
-    reasons = replaced_for(dict(props), _inputs(stack))
-    if not reasons:
-        return
-    old, name = KindConfig.decode(props["config"]).name, stack.cluster_name
-    if ownership.own_nodes(old, props.get("instance")):
-        # First refuse to lose others' objects, then say how to go on. The cluster's diff tells the user what is lost.
-        replacement.ensure_allowed(old, stack.name, reasons, say=lambda _line: None)
-    if _MAY_BE_DROPPED:
-        return
-    if file := os.environ.get(agreed.LOST_OBJECTS):
-        Path(file).write_text(json.dumps({"replaced": name}))
-    raise OldObjectsError(
-        f"kind cluster {name} will be replaced ({', '.join(reasons)}); nothing was touched yet.\n"
-        f"  fix: `make up` goes on by itself; with plain pulumi, set {agreed.DELETE_UNREACHABLE}=true for this one "
-        "update, which then removes the old cluster's objects from the state"
-    )
-
-
 def without_dependencies(output: pulumi.Output[str]) -> pulumi.Output[str]:
     """`output` without its dependency on the resource that it comes from.
 
@@ -177,7 +147,29 @@ class KindClusters(ClusterProtocol):
         return Creation(step in (Step.MAKE, Step.CLEAR), refusal)
 
     def ensure_replaceable(self, stack: Stack, held: StackState) -> None:
-        ensure_replaceable(stack, held)
+        """In a preview, this does nothing: the cluster's diff does the check.
+
+        Raises ReplacementRefusedError and OldObjectsError.
+        """
+        props = held.clusters.get(ClusterKind.KIND)
+        if pulumi.runtime.is_dry_run() or not (props and held.objects):
+            return
+        reasons = replaced_for(dict(props), _inputs(stack))
+        if not reasons:
+            return
+        old, name = KindConfig.decode(props["config"]).name, stack.cluster_name
+        if ownership.own_nodes(old, props.get("instance")):
+            # First refuse to lose others' objects, then say how to go on. The diff tells the user what is lost.
+            replacement.ensure_allowed(old, stack.name, reasons, say=lambda _line: None)
+        if _MAY_BE_DROPPED:
+            return
+        if file := os.environ.get(agreed.LOST_OBJECTS):
+            Path(file).write_text(json.dumps({"replaced": name}))
+        raise OldObjectsError(
+            f"kind cluster {name} will be replaced ({', '.join(reasons)}); nothing was touched yet.\n"
+            f"  fix: `make up` goes on by itself; with plain pulumi, set {agreed.DELETE_UNREACHABLE}=true for this one "
+            "update, which then removes the old cluster's objects from the state"
+        )
 
     def register(self, stack: Stack) -> Cluster:
         return Kind(stack=stack).cluster
