@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
 from pathlib import Path
 
 from infra import agreed
+from infra.atomic_file import write_whole
 
 ROOT = Path(__file__).resolve().parents[1]
 STATE = ROOT / agreed.LOCAL
@@ -40,6 +43,20 @@ def markers() -> Path:
 def marker(cluster: str) -> Path:
     """The marker file of our cluster of this name. It is written before the cluster, and deleted with the cluster."""
     return markers() / f"{cluster}.json"
+
+
+def forget(cluster: str, keys: Iterable[str]) -> None:
+    """Remove `keys` from the marker of `cluster`. If no key is left, delete the kubeconfig file and then the marker.
+
+    Each kind of cluster has its own keys there: a stack that moves to another kind may keep the name.
+    """
+    file = marker(cluster)
+    left = {key: value for key, value in agreed.mapping(file).items() if key not in keys}
+    if left:
+        write_whole(file, f"{json.dumps(left)}\n")
+        return
+    kubeconfig(cluster).unlink(missing_ok=True)
+    file.unlink(missing_ok=True)
 
 
 def registry_password() -> Path:

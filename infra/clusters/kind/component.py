@@ -197,4 +197,4 @@ class KindClusters(ClusterProtocol):
         elif standing not in (Standing.NONE, Standing.OTHERS):
             raise predecessor.refusal(standing, name, stack, lose=predecessor.by_hand(name))
         registry.delete(registries.kind_name(name))
-        paths.marker(name).unlink(missing_ok=True)
+        paths.forget(name, ownership.KEYS)

@@ -132,8 +132,7 @@ def delete(name: str, uid: str | None = None) -> None:
     """
     ownership.refuse_foreign(name, uid)
     _delete_nodes(name)
-    paths.kubeconfig(name).unlink(missing_ok=True)
-    paths.marker(name).unlink(missing_ok=True)
+    paths.forget(name, ownership.KEYS)
 
 
 def _delete_nodes(name: str) -> None:

@@ -19,12 +19,14 @@ from enum import StrEnum
 from typing import Any
 
 from infra import docker, paths
-from infra.agreed import ProgramError
+from infra.agreed import ProgramError, mapping
 from infra.atomic_file import write_whole
 from infra.clusters.kind.config import owner_file
 
 LABEL = "io.x-k8s.kind.cluster"
 ROLE = "io.x-k8s.kind.role"
+KEYS = ("cluster", "project", "id", "engine", "finished")
+"""The keys of kind in a marker file."""
 
 Node = dict[str, Any]
 
@@ -101,13 +103,8 @@ def _write(cluster: str, marker: Marker) -> None:
     """Write the marker in one step: a crash or a power cut leaves the whole old or the whole new marker."""
     file = paths.marker(cluster)
     file.parent.mkdir(parents=True, exist_ok=True)
-    content = {
-        "cluster": cluster,
-        "project": str(paths.ROOT),
-        "id": marker.uid,
-        "engine": dict(marker.engine),
-        "finished": marker.finished,
-    }
+    values = (cluster, str(paths.ROOT), marker.uid, dict(marker.engine), marker.finished)
+    content = mapping(file) | dict(zip(KEYS, values, strict=True))
     write_whole(file, f"{json.dumps(content)}\n")
     folder = os.open(file.parent, os.O_RDONLY)
     try:

@@ -83,5 +83,5 @@ class MicroK8sClusters(ClusterProtocol):
         installation.repair(name, say)
 
     def remove_unfinished(self, name: str, stack: str) -> None:
-        """Delete only the marker. An installation that no state has stays installed."""
-        paths.marker(name).unlink(missing_ok=True)
+        """Forget the installation. One that no state has stays installed."""
+        installation.forget(name)

@@ -15,6 +15,8 @@ from infra.atomic_file import write_whole
 from infra.clusters.microk8s import commands
 
 NAME = "microk8s"
+INSTALLED, CHANNEL = "installed", "channel"
+"""The keys of MicroK8s in a marker file."""
 
 
 def create(channel: str, addons: Iterable[str], name: str) -> dict[str, Any]:
@@ -25,7 +27,7 @@ def create(channel: str, addons: Iterable[str], name: str) -> dict[str, Any]:
     if not commands.installed():
         marker = paths.marker(name)
         marker.parent.mkdir(parents=True, exist_ok=True)
-        marker.write_text(json.dumps({"installed": NAME, "channel": channel}) + "\n")
+        write_whole(marker, json.dumps(agreed.mapping(marker) | {INSTALLED: NAME, CHANNEL: channel}) + "\n")
         commands.install(channel)
     commands.start()
     commands.wait_ready()
@@ -38,7 +40,7 @@ def create(channel: str, addons: Iterable[str], name: str) -> dict[str, Any]:
 
 def is_ours(name: str) -> bool:
     """Whether the marker says that we installed MicroK8s for the stack's cluster of that name."""
-    return "installed" in agreed.mapping(paths.marker(name))
+    return INSTALLED in agreed.mapping(paths.marker(name))
 
 
 def reach(name: str, may_start: bool) -> None:
@@ -67,7 +69,7 @@ def outputs(name: str) -> dict[str, Any]:
     `ours` says whether we installed it. Without the kubeconfig file, the outputs from it are missing.
     """
     kubeconfig = paths.kubeconfig(name)
-    ours = {"ours": paths.marker(name).exists()}
+    ours = {"ours": is_ours(name)}
     if not kubeconfig.exists():
         return ours
     text = kubeconfig.read_text()
@@ -77,19 +79,21 @@ def outputs(name: str) -> dict[str, Any]:
 
 def change(channel: str, addons: Iterable[str], name: str, moved: bool) -> dict[str, Any]:
     """Apply a changed configuration. Add-ons are never disabled. Somebody else's installation keeps its channel."""
-    if moved and paths.marker(name).exists():
+    if moved and is_ours(name):
         commands.refresh(channel)
     return create(channel, addons, name)
 
 
 def delete(name: str) -> None:
     """Remove our installation; keep any other. `name`: of the stack's cluster. Raises CommandError."""
-    marker = paths.marker(name)
-    if marker.exists():
-        if commands.installed():
-            commands.remove()
-        marker.unlink()
-    paths.kubeconfig(name).unlink(missing_ok=True)
+    if is_ours(name) and commands.installed():
+        commands.remove()
+    forget(name)
+
+
+def forget(name: str) -> None:
+    """Remove from the marker that we installed MicroK8s for the cluster of that name, as `paths.forget`."""
+    paths.forget(name, (INSTALLED, CHANNEL))
 
 
 def write_kubeconfig(name: str) -> None:

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from infra import paths
+from infra import docker, paths
 from infra.agreed import ProgramError
 from infra.clusters import selection
+from infra.clusters.kind import ownership
 from infra.clusters.microk8s import commands, installation
 from infra.clusters.microk8s.providers import MicroK8sProvider
 from infra.dynamic import GONE
@@ -25,6 +26,7 @@ CHANNEL = "1.34/stable"
 @pytest.fixture
 def props(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.setattr(paths, "STATE", tmp_path)
+    monkeypatch.setattr(docker, "identity", dict)
     return {"name": "c", "channel": CHANNEL, "addons": ["dns", "hostpath-storage"]}
 
 
@@ -74,6 +76,45 @@ def test_an_installation_that_was_there_is_used_and_stays(bin_folder: Path, prop
     assert state(file)["channel"] == "1.33/stable"
     assert not called(file, "snap", "install")
     assert not called(file, "snap", "remove")
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_a_stack_that_moves_to_kind_leaves_what_is_not_ours(
+    bin_folder: Path, props: dict[str, Any], ours: bool
+) -> None:
+    file = standin.install(bin_folder, installed=not ours, running=not ours)
+    created(props)
+    uid = ownership.begin("c")
+    MicroK8sProvider().delete("microk8s", props)
+    assert state(file)["installed"] is not ours
+    marker = ownership.read_marker("c")
+    assert marker
+    assert marker.uid == uid
+    assert paths.kubeconfig("c").exists(), "it may be kind's by now"
+
+
+def test_a_stack_that_moves_from_kind_leaves_its_marker_until_kind_is_deleted(
+    bin_folder: Path, props: dict[str, Any]
+) -> None:
+    standin.install(bin_folder)
+    uid = ownership.begin("c")
+    assert created(props)["ours"] is True
+    marker = ownership.read_marker("c")
+    assert marker
+    assert marker.uid == uid
+    paths.forget("c", ownership.KEYS)
+    assert installation.is_ours("c")
+    assert paths.kubeconfig("c").exists()
+
+
+def test_a_microk8s_of_others_is_not_ours_for_a_marker_of_kind(
+    bin_folder: Path, props: dict[str, Any]
+) -> None:
+    file = standin.install(bin_folder, installed=True, running=True, channel="1.33/stable")
+    ownership.begin("c")
+    assert created(props)["ours"] is False
+    MicroK8sProvider().update("microk8s", {**props, "channel": "1.33/stable"}, props)
+    assert state(file)["channel"] == "1.33/stable"
 
 
 def test_an_installation_of_a_killed_run_is_still_ours(bin_folder: Path, props: dict[str, Any]) -> None:
