@@ -13,12 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from infra import agreed
-from infra.cluster_kinds import KINDS, USUAL, kind_of
 from toolchain import PYTHON_NEEDED, failure, stack_files
 from toolchain.images import cluster_images
 from toolchain.machine import engine, inotify, preflight
 from toolchain.machine.processes import is_linux
-from toolchain.operating import api_server, environment, state
+from toolchain.operating import api_server, environment, setup, state
 from toolchain.operating.state import Access
 from toolchain.operating.status import MARKS, Health, overall
 from toolchain.paths import LOCAL, VENV, cache
@@ -29,12 +28,6 @@ CGROUPS = Path("/sys/fs/cgroup")
 CONTROLLERS = ("cpu", "memory", "pids")
 PROXIES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY")
 LOOPBACK = ("127.0.0.1", "localhost")
-# `kind` of section cluster, in both styles of YAML. `kind` of a later section does not match.
-_TOLD = re.compile(
-    r"^ *trainstack:cluster:(?: *\{[^}\n]*?| *\n(?:[ \t]+(?!trainstack:)\S.*\n|[ \t]*\n)*?[ \t]+)kind: *(\w+)",
-    re.MULTILINE,
-)
-_EXTENDS = re.compile(r"^ *trainstack:extends: *([\w-]+)", re.MULTILINE)
 PORT = re.compile(r"^\s*apiServerPort:\s*(\d+)", re.MULTILINE)
 
 
@@ -257,29 +250,15 @@ def _set(names: tuple[str, ...]) -> Iterator[str]:
             yield value
 
 
-def cluster_kind(stack: str) -> str:
-    """The kind of the cluster of `stack`. It also works before the packages that read stack files are installed.
-
-    Raises SetupError for a wrong stack file.
-    """
-    if told := environment.cluster_kind(stack):
-        return told
-    texts = [stack_files.file(stack).read_text(errors="replace")]
-    if base := _EXTENDS.search(texts[0]):
-        texts += [each.read_text(errors="replace") for each in stack_files.STACKS.glob(f"{base[1]}.yaml")]
-    found = [named[1] for text in texts if (named := _TOLD.search(text))]
-    return found[0] if found else USUAL
-
-
 def cluster(stack: str) -> Found:
-    """Whether the cluster of `stack` exists or can be created. Raises SetupError as `cluster_kind` does."""
-    asked = kind_of(cluster_kind(stack))
+    """Whether the cluster of `stack` exists or can be created. Raises SetupError for a wrong stack file."""
+    asked = environment.cluster_kind(stack)
     if not asked.is_ours:
         return _existing(stack)
-    here = [said for program, said in KINDS[asked].programs if shutil.which(program)]
-    if here or not KINDS[asked].programs:
+    here = [said for program, said in asked.traits.programs if shutil.which(program)]
+    if here or not asked.traits.programs:
         return Health.HEALTHY, here[0] if here else f"made with {asked}"
-    return Health.NOT, *KINDS[asked].without
+    return Health.NOT, *asked.traits.without
 
 
 def _existing(stack: str) -> Found:
@@ -308,7 +287,7 @@ def checks(stack: str) -> dict[str, Callable[[], Found]]:
     """The checks for `stack`, by name."""
 
     def nodes() -> bool:
-        return kind_of(cluster_kind(stack)).has_our_nodes
+        return setup.makes_nodes(stack)
 
     return {
         "python": python,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import tempfile
 from collections.abc import Iterable, Mapping
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from infra import agreed
 from infra.atomic_file import write_whole
+from infra.cluster_kinds import USUAL, ClusterKind, kind_of
 from toolchain import git, stack_files
 from toolchain.images import cluster_images
 from toolchain.operating import user_backend
@@ -26,6 +28,12 @@ if TYPE_CHECKING:
     from infra.config.cluster_access import ClusterAccess
 
 FILE = LOCAL / "env.json"
+# `kind` of section cluster, in both styles of YAML. `kind` of a later section does not match.
+_KIND = re.compile(
+    r"^ *trainstack:cluster:(?: *\{[^}\n]*?| *\n(?:[ \t]+(?!trainstack:)\S.*\n|[ \t]*\n)*?[ \t]+)kind: *(\w+)",
+    re.MULTILINE,
+)
+_EXTENDS = re.compile(r"^ *trainstack:extends: *([\w-]+)", re.MULTILINE)
 PARALLEL = {"PULUMI_PARALLEL": "128"}
 """How many objects Pulumi works on at once, also runs that it waits for. Its default is four for each processor."""
 
@@ -153,10 +161,17 @@ def access(stack: str) -> Access | None:
     return Access(found.kubeconfig or str(agreed.usual_kubeconfig()), found.context) if found else None
 
 
-def cluster_kind(stack: str) -> str | None:
-    """The kind of the cluster of `stack`; None if nothing is set up yet. Raises SetupError as `cluster` does."""
-    found = cluster_access(stack)
-    return found.kind if found else None
+def cluster_kind(stack: str) -> ClusterKind:
+    """The kind of the cluster of `stack`. Before the models' packages are installed, the text of its file tells.
+
+    Raises SetupError as `cluster` does.
+    """
+    if told := cluster_access(stack):
+        return told.kind
+    texts = [stack_files.file(stack).read_text(errors="replace")]
+    if base := _EXTENDS.search(texts[0]):
+        texts += [each.read_text(errors="replace") for each in stack_files.STACKS.glob(f"{base[1]}.yaml")]
+    return next((kind_of(found[1]) for text in texts if (found := _KIND.search(text))), USUAL)
 
 
 def uses_gpu_base(stack: str) -> bool:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import IO
 
 from infra import agreed
-from infra.cluster_kinds import kind_of
 from toolchain import stack_files
 from toolchain.images import cluster_images, gpu_base
 from toolchain.machine import engine, locks, preflight
@@ -98,12 +97,8 @@ def prepare(stack: str = "", *, builds_image: bool = False) -> dict[str, str]:
 
 
 def makes_nodes(stack: str) -> bool:
-    """Whether kind creates the cluster of `stack`. True while the packages that read stack files are missing.
-
-    `stack` is empty for any. Raises SetupError for a wrong stack file.
-    """
-    kind = environment.cluster_kind(stack) if stack else None
-    return kind is None or kind_of(kind).has_our_nodes
+    """Whether kind creates the cluster of `stack`; empty means any stack. Raises SetupError for a wrong stack file."""
+    return not stack or environment.cluster_kind(stack).has_our_nodes
 
 
 def prepare_operators(stack: str) -> dict[str, str]:

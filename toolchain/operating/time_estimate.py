@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 
 from infra import agreed
 from infra.atomic_file import write_whole
 from toolchain.images import cluster_images
 from toolchain.machine import engine, processes
-from toolchain.operating import environment, setup
+from toolchain.operating import setup
 from toolchain.paths import LOCAL, cache
 from toolchain.steps import phase_times
 from toolchain.tools import build, installed, venv
@@ -61,44 +61,29 @@ def estimate(stack: str) -> str:
     nodes = setup.makes_nodes(stack)
     builds, pulls = missing_builds(nodes), will_pull(nodes)
     if builds or pulls or not venv.is_complete():
-        # Without the packages, the kind of the stack's cluster is unknown.
-        fewer = missing_builds(nodes=False) if environment.cluster_kind(stack) is None else builds
-        return cold_start(builds, not venv.is_complete(), fewer, pulls=pulls)
+        return cold_start(builds, not venv.is_complete(), pulls)
     total = last_times().get(f"make up {stack}")
     return f"   the last `make up` of {stack} here took {_about(total)}" if total else ""
 
 
-def cold_start(
-    builds: Iterable[str],
-    packages: bool,
-    fewer: Iterable[str] | None = None,
-    cores: int | None = None,
-    pulls: bool = False,
-) -> str:
+def cold_start(builds: Sequence[str], packages: bool, pulls: bool) -> str:
     """Why a start takes long, about how long, and how to shorten it.
 
     Parameters:
         builds: tools that have to be built.
         packages: whether the Python packages are missing.
-        fewer: tools that have to be built if the stack uses an existing cluster; None if that cannot change `builds`.
-        cores: number of cores; None for this machine's.
         pulls: whether images are pulled.
     """
-    names, few = list(builds), None if fewer is None else list(fewer)
-    parts = [f"builds {', '.join(names)} from source" + (", then the images" if _makes_images(names) else "")]
-    parts = parts if names else []
+    parts = [
+        f"builds {', '.join(builds)} from source" + (", then the images" if _makes_images(builds) else "")
+    ]
+    parts = parts if builds else []
     parts += ["pulls images"] if pulls else []
     parts += ["downloads the Python packages"] if packages else []
     what = ", and ".join(parts)
-    seconds = _seconds(names, packages, cores, pulls)
+    seconds = _seconds(builds, packages, pulls)
     lines = [f"   this start takes about {_about(seconds)}: it {what}; later starts do not"]
-    if few is not None and few != names:
-        seconds = _seconds(few, packages, cores, pulls)
-        lines.append(
-            f"   or about {_about(seconds)} if the stack uses an existing cluster: this start then builds "
-            f"{', '.join(few) or 'no tool'}"
-        )
-    if names:
+    if builds:
         lines.append(
             f"   to shorten this start: copy {cache()} from another machine, or put pulumi, kind and kubectl on PATH"
         )
@@ -109,8 +94,8 @@ def _makes_images(builds: Sequence[str]) -> bool:
     return not set(builds).isdisjoint(cluster_images.BUILT)
 
 
-def _seconds(builds: Sequence[str], packages: bool, cores: int | None, pulls: bool) -> float:
-    compiling = sum(BUILD_S[name] for name in builds) * CORES / (cores or processes.cores())
+def _seconds(builds: Sequence[str], packages: bool, pulls: bool) -> float:
+    compiling = sum(BUILD_S[name] for name in builds) * CORES / processes.cores()
     if _makes_images(builds):
         return max(compiling, BESIDE_S) + NODE_IMAGE_S + STACK_S
     return max(compiling, PACKAGES_S if packages else 0) + (PULLS_S if pulls else 0) + STACK_S

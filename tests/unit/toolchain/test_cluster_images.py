@@ -98,7 +98,7 @@ def test_what_is_built_counts_for_those_who_need_it(built: set[str], monkeypatch
 
 @pytest.mark.parametrize("kind", ClusterKind)
 def test_only_kind_makes_nodes(kind: ClusterKind, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(environment, "cluster_kind", lambda stack: kind.value)
+    monkeypatch.setattr(environment, "cluster_kind", lambda stack: kind)
     assert setup.makes_nodes("any") is (kind is ClusterKind.KIND)
 
 

@@ -13,9 +13,7 @@ from typing import Any
 
 import pytest
 
-from infra import paths
 from infra.cluster_kinds import ClusterKind
-from infra.config.load import from_file
 from toolchain import __main__ as command
 from toolchain import stack_files
 from toolchain.images import cluster_images
@@ -24,7 +22,6 @@ from toolchain.machine.engine import Engine
 from toolchain.operating import api_server, doctor, environment
 from toolchain.operating.state import Access
 from toolchain.operating.status import Health
-from toolchain.paths import ROOT
 from toolchain.steps import SetupError
 from toolchain.tools import build, installed, venv
 
@@ -68,7 +65,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
         (cluster_images, "reaches_published", lambda _: answers["pulls"]),
         (installed, "choose", lambda: own),
         (venv, "check_pip", lambda: None),
-        (environment, "cluster_kind", lambda _: None),
+        (venv, "is_complete", lambda: False),
         (build, "check_go", lambda: None),
         (preflight, "needs", lambda **_: [(tmp_path / "cache", 1)]),
         (preflight, "check_access", lambda _: None),
@@ -335,23 +332,13 @@ def test_an_engine_of_the_users_is_used(machine: Machine) -> None:
 
 
 Fake = Callable[[str, str], Path]
-COMMITTED = sorted(each.suffixes[0].lstrip(".") for each in (ROOT / "stacks").glob("Pulumi.*.yaml"))
-TEXTS = {
-    "config:\n  trainstack:job:\n    epochs: 1\n": ClusterKind.KIND,
-    "config:\n  trainstack:cluster:\n    workers: 1\n  trainstack:storage:\n    kind: nfs\n": ClusterKind.KIND,
-    "config:\n  trainstack:storage:\n    kind: nfs\n": ClusterKind.KIND,
-    "config:\n  trainstack:cluster: {kind: existing}\n": ClusterKind.EXISTING,
-    "config:\n  trainstack:cluster: {name: a, kind: existing}\n": ClusterKind.EXISTING,
-    "config:\n  trainstack:cluster:\n    kind: microk8s\n": ClusterKind.MICROK8S,
-    "config:\n  trainstack:cluster:\n    # ours\n    name: a\n\n    kind: existing # theirs\n": ClusterKind.EXISTING,
-}
 
 
 @pytest.fixture
 def stacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder of stack files; no packages are there, no kubeconfig, and no tool."""
     monkeypatch.setattr(stack_files, "STACKS", tmp_path)
-    monkeypatch.setattr(environment, "cluster_kind", lambda _: None)
+    monkeypatch.setattr(venv, "is_complete", lambda: False)
     monkeypatch.setattr(environment, "access", lambda _: None)
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
@@ -363,33 +350,6 @@ def stacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def write(folder: Path, text: str) -> None:
     (folder / "Pulumi.own.yaml").write_text(text)
-
-
-@pytest.mark.parametrize(("text", "kind"), TEXTS.items())
-def test_the_kind_is_read_without_a_parser(stacks: Path, text: str, kind: ClusterKind) -> None:
-    write(stacks, text)
-    assert doctor.cluster_kind("own") == kind
-
-
-BASES = {
-    "  trainstack:cluster: {workers: 1}\n": ClusterKind.EXISTING,
-    "  trainstack:cluster: {kind: microk8s}\n": ClusterKind.MICROK8S,
-    "  trainstack:job: {name: mnist}\n": ClusterKind.EXISTING,
-}
-
-
-@pytest.mark.parametrize(("lines", "kind"), BASES.items())
-def test_what_the_stack_does_not_say_its_base_says(stacks: Path, lines: str, kind: ClusterKind) -> None:
-    write(stacks, f"config:\n  trainstack:extends: base\n{lines}")
-    assert doctor.cluster_kind("own") == (kind if kind is ClusterKind.MICROK8S else ClusterKind.KIND)
-    (stacks / "base.yaml").write_text("config:\n  trainstack:cluster:\n    kind: existing\n")
-    assert doctor.cluster_kind("own") == kind
-
-
-@pytest.mark.parametrize("stack", COMMITTED)
-def test_it_reads_every_committed_stack_as_the_models_do(stack: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(environment, "cluster_kind", lambda _: None)
-    assert doctor.cluster_kind(stack) == from_file(paths.stack_file(stack)).cluster.kind
 
 
 def test_a_cluster_that_kind_makes(stacks: Path) -> None:

@@ -11,14 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from infra import agreed, operators
+from infra import agreed, operators, paths
+from infra.cluster_kinds import ClusterKind
 from infra.config import shell_variables
+from infra.config.load import from_file
 from infra.config.operator import OperatorApi
 from toolchain import stack_files
 from toolchain.images import cluster_images
 from toolchain.operating import environment
 from toolchain.operating.state import Access
-from toolchain.paths import COMMAND, LOCAL, STANDINS, cache
+from toolchain.paths import COMMAND, LOCAL, ROOT, STANDINS, cache
 from toolchain.tools import build, installed, venv
 
 HOST = ("pulumi-language-python", "pulumi-resource-pulumi-python")
@@ -88,6 +90,53 @@ def test_before_the_models_are_installed_no_cluster_is_guessed(monkeypatch: pyte
     assert environment.cluster("dev") is None
     assert environment.access("dev") is None
     assert "KUBECONFIG" not in environment.for_stack({}, "dev")
+
+
+COMMITTED = sorted(each.suffixes[0].lstrip(".") for each in (ROOT / "stacks").glob("Pulumi.*.yaml"))
+TEXTS = {
+    "config:\n  trainstack:job:\n    epochs: 1\n": ClusterKind.KIND,
+    "config:\n  trainstack:cluster:\n    workers: 1\n  trainstack:storage:\n    kind: nfs\n": ClusterKind.KIND,
+    "config:\n  trainstack:storage:\n    kind: nfs\n": ClusterKind.KIND,
+    "config:\n  trainstack:cluster: {kind: existing}\n": ClusterKind.EXISTING,
+    "config:\n  trainstack:cluster: {name: a, kind: existing}\n": ClusterKind.EXISTING,
+    "config:\n  trainstack:cluster:\n    kind: microk8s\n": ClusterKind.MICROK8S,
+    "config:\n  trainstack:cluster:\n    # ours\n    name: a\n\n    kind: existing # theirs\n": ClusterKind.EXISTING,
+}
+
+
+@pytest.fixture
+def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder of stack files; the packages that read them are not there yet."""
+    monkeypatch.setattr(stack_files, "STACKS", tmp_path)
+    monkeypatch.setattr(venv, "is_complete", lambda: False)
+    return tmp_path
+
+
+@pytest.mark.parametrize(("text", "kind"), TEXTS.items())
+def test_the_kind_is_read_without_a_parser(bare: Path, text: str, kind: ClusterKind) -> None:
+    (bare / "Pulumi.own.yaml").write_text(text)
+    assert environment.cluster_kind("own") == kind
+
+
+BASES = {
+    "  trainstack:cluster: {workers: 1}\n": ClusterKind.EXISTING,
+    "  trainstack:cluster: {kind: microk8s}\n": ClusterKind.MICROK8S,
+    "  trainstack:job: {name: mnist}\n": ClusterKind.EXISTING,
+}
+
+
+@pytest.mark.parametrize(("lines", "kind"), BASES.items())
+def test_what_the_stack_does_not_say_its_base_says(bare: Path, lines: str, kind: ClusterKind) -> None:
+    (bare / "Pulumi.own.yaml").write_text(f"config:\n  trainstack:extends: base\n{lines}")
+    assert environment.cluster_kind("own") == (kind if kind is ClusterKind.MICROK8S else ClusterKind.KIND)
+    (bare / "base.yaml").write_text("config:\n  trainstack:cluster:\n    kind: existing\n")
+    assert environment.cluster_kind("own") == kind
+
+
+@pytest.mark.parametrize("stack", COMMITTED)
+def test_it_reads_every_committed_stack_as_the_models_do(stack: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(venv, "is_complete", lambda: False)
+    assert environment.cluster_kind(stack) == from_file(paths.stack_file(stack)).cluster.kind
 
 
 def test_links_of_another_shell_stay_and_those_of_an_earlier_release_go(

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from infra import agreed
+from infra.cluster_kinds import ClusterKind
 from infra.clusters.kind.component import REGISTRY_IMAGE
 from toolchain.images import cluster_images
 from toolchain.machine import engine
@@ -38,7 +39,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(setup, "prepare", noting("tools", {NODE: cluster_images.PUBLISHED_NODE}))
     monkeypatch.setattr(setup, "prepare_operators", noting("operators", {}))
     monkeypatch.setattr(environment, "for_stack", lambda found, _: found)
-    monkeypatch.setattr(environment, "cluster_kind", lambda stack: "kind" if stack == "dev" else "existing")
+    kinds = {"dev": ClusterKind.KIND, "existing": ClusterKind.EXISTING}
+    monkeypatch.setattr(environment, "cluster_kind", kinds.__getitem__)
     monkeypatch.setattr(engine, "ensure", lambda: Engine("docker", ours=True))
     monkeypatch.setattr(engine, "stop", noting("stop"))
     monkeypatch.setattr(Engine, "succeeds", lambda *_: False)

@@ -8,7 +8,7 @@ import pytest
 
 from infra.cluster_kinds import ClusterKind
 from toolchain.images import cluster_images
-from toolchain.machine import engine
+from toolchain.machine import engine, processes
 from toolchain.operating import environment, time_estimate
 from toolchain.tools import build, installed, venv
 
@@ -35,7 +35,7 @@ def test_every_tool_that_is_built_has_a_first_guess() -> None:
 def test_a_cold_start_says_how_long_why_and_how_to_make_it_short(machine: pytest.MonkeyPatch) -> None:
     machine.setattr(build, "built", lambda module, *_: None)
     machine.setattr(venv, "is_complete", lambda: False)
-    machine.setattr("toolchain.operating.time_estimate.processes.cores", lambda: 2)
+    machine.setattr(processes, "cores", lambda: 2)
     machine.setattr(environment, "cluster_kind", lambda stack: ClusterKind.KIND)
     first, second = time_estimate.estimate("dev").splitlines()
     assert "this start takes about 13 min" in first
@@ -44,26 +44,20 @@ def test_a_cold_start_says_how_long_why_and_how_to_make_it_short(machine: pytest
     assert "to shorten this start:" in second
 
 
-def test_before_the_packages_tell_it_says_both_what_a_cluster_of_ours_takes_and_one_that_is_there(
-    machine: pytest.MonkeyPatch,
-) -> None:
+def test_a_cluster_that_is_there_is_known_before_the_packages(machine: pytest.MonkeyPatch) -> None:
     machine.setattr(build, "built", lambda module, *_: None)
     machine.setattr(venv, "is_complete", lambda: False)
-    machine.setattr("toolchain.operating.time_estimate.processes.cores", lambda: 2)
-    machine.setattr(environment, "cluster_kind", lambda stack: None)
-    first, second, _ = time_estimate.estimate("existing").splitlines()
-    assert "this start takes about 13 min" in first
-    tools = "kubectl, pulumi, training-operator"
-    assert second.endswith(
-        f"or about 7 min if the stack uses an existing cluster: this start then builds {tools}"
-    )
+    machine.setattr(processes, "cores", lambda: 2)
+    first, _ = time_estimate.estimate("existing").splitlines()
+    assert "this start takes about 7 min: it builds kubectl, pulumi, training-operator from source" in first
 
 
-def test_more_cores_need_less_time() -> None:
-    assert "about 4 min" in time_estimate.cold_start(EVERY, packages=False, cores=32), (
-        "the images take as long as ever"
-    )
-    assert "about 13 min" in time_estimate.cold_start(EVERY, packages=False, cores=2)
+@pytest.mark.parametrize(
+    ("cores", "minutes"), [(32, 4), (2, 13)], ids=["the images take as long as ever", "2"]
+)
+def test_more_cores_need_less_time(machine: pytest.MonkeyPatch, cores: int, minutes: int) -> None:
+    machine.setattr(processes, "cores", lambda: cores)
+    assert f"about {minutes} min" in time_estimate.cold_start(EVERY, packages=False, pulls=False)
 
 
 def test_packages_alone_need_no_advice(machine: pytest.MonkeyPatch) -> None:
@@ -102,7 +96,7 @@ def test_a_warm_start_tells_of_the_last(machine: pytest.MonkeyPatch) -> None:
     machine.setattr(time_estimate, "phase_times", lambda: [("pulumi up", 54.0)])
     time_estimate.keep("dev", 76.0)
     assert time_estimate.estimate("dev") == "   the last `make up` of dev here took 76 s"
-    assert time_estimate.estimate("other") == ""
+    assert time_estimate.estimate("gpu") == ""
     assert time_estimate.last_times()["pulumi up"] == 54.0
 
 
