@@ -29,6 +29,7 @@ class ClusterAccess:
         namespace: the jobs' namespace.
         protected: whether only reviewed changes are applied.
         is_named: whether the stack file names the cluster by server or id: another cluster is then refused.
+        models_are_here: whether the volume is a folder of this clone; false if another section of the file is wrong.
         claim: name of the models' claim; None if another section of the file is wrong.
         claim_may_wait: whether this claim may be Pending.
         uses_gpu_base: whether the image is built on the GPU base.
@@ -44,6 +45,7 @@ class ClusterAccess:
     queue: Queueing
     protected: bool
     is_named: bool
+    models_are_here: bool
     claim: str | None
     claim_may_wait: bool
     uses_gpu_base: bool
@@ -80,6 +82,7 @@ def access(file: Path) -> ClusterAccess:
         queue=sections.operator.queue,
         protected=sections.protected,
         is_named=bool(cluster.server or cluster.id),
+        models_are_here=bool(stack and stack.models_are_here),
         claim=stack.claim if stack else None,
         claim_may_wait=bool(stack and stack.claim_may_wait),
         uses_gpu_base=bool(stack and stack.image.uses_gpu_base),

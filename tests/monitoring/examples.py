@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -38,7 +39,7 @@ def whole(folder: Path, patch: pytest.MonkeyPatch, *, down: Sequence[Part] = ())
         folder: for the runs' files.
     """
     patch.setattr(records, "MODELS", folder)
-    patch.setattr(environment, "cluster", lambda stack: "trainstack-dev")
+    patch.setattr(environment, "cluster_access", lambda stack: SimpleNamespace(models_are_here=True))
     for name, accuracy in RUNS:
         run = folder / "dev" / "runs" / f"{name}-1"
         run.mkdir(parents=True, exist_ok=True)

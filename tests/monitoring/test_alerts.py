@@ -83,7 +83,7 @@ def test_a_look_that_ends_before_the_jobs_raises_an_alert(
 ) -> None:
     """Whichever part cannot be told of: no job has a sample then, and no other rule has one to read."""
     monkeypatch.setattr(records, "MODELS", tmp_path)
-    monkeypatch.setattr(environment, "cluster", lambda stack: None)
+    monkeypatch.setattr(environment, "cluster_access", lambda stack: None)
     asked = 'max by (stack) (ALERTS{alertstate="firing"})'
     expected = {"expr": asked, "eval_time": "10m", "exp_samples": [{"labels": '{stack="dev"}', "value": 1}]}
     tests = []

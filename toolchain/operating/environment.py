@@ -108,7 +108,7 @@ def missing(variables: Mapping[str, str], stack: str) -> list[str]:
     Raises SetupError as `for_stack` does.
     """
     told = cluster_access(stack)
-    nodes = [agreed.NODE_IMAGE] if told and told.cluster else []
+    nodes = [agreed.NODE_IMAGE] if told and told.kind.has_our_nodes else []
     controllers = cluster_images.names_of(variables, told.controllers if told else ())
     return [name for name in [*nodes, *controllers] if name not in variables]
 

@@ -74,7 +74,7 @@ def lookup(
 
 
 def recent_warnings(
-    variables: Mapping[str, str], access: state.Access, namespace: str | None, names: Iterable[str]
+    variables: Mapping[str, str], access: state.Access, namespace: str, names: Iterable[str]
 ) -> list[str]:
     """A sentence for each of the latest recent warnings, with its age. Raises SetupError if events cannot be read.
 
@@ -82,9 +82,8 @@ def recent_warnings(
         names: names of objects. An event counts if its object has one of these names, or one of them with a dash and
             more after it, as the pods of a job have.
     """
-    place = ("--namespace", namespace) if namespace else ("--all-namespaces",)
     chosen = ("--field-selector", "type=Warning", "--output", "json")
-    done = kubectl(variables, access, "get", "events", *place, *chosen)
+    done = kubectl(variables, access, "get", "events", "--namespace", namespace, *chosen)
     if done.returncode:
         raise SetupError(f"cannot list events: {done.stderr.strip()}")
     return warnings(json.loads(done.stdout)["items"], set(names), datetime.now(UTC))

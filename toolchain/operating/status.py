@@ -169,14 +169,14 @@ def inspect_stack(stack: str) -> list[Finding]:
     """
     try:
         variables = environment.for_stack(environment.load() or {}, stack)
-        cluster, access = environment.cluster(stack), environment.access(stack)
+        told, access = environment.cluster_access(stack), environment.access(stack)
     except SetupError as error:
         return [Finding(Part.STACK, Health.UNKNOWN, str(error))]
-    findings = _nodes(cluster) if cluster else []
+    if told is None or access is None:
+        return [Finding(Part.CLUSTER, Health.UNKNOWN, NOT_SET_UP)]
+    findings = _nodes(told.cluster) if told.cluster and told.kind.has_our_nodes else []
     if findings and findings[-1].health is not Health.HEALTHY:
         return findings
-    if access is None:
-        return [*findings, Finding(Part.CLUSTER, Health.UNKNOWN, NOT_SET_UP)]
     problem = api_server.problem(variables, access)
     if problem and api_server.FORBIDDEN not in problem:
         return [*findings, Finding(Part.API_SERVER, Health.UNKNOWN, problem)]
@@ -186,20 +186,18 @@ def inspect_stack(stack: str) -> list[Finding]:
     except SetupError as error:
         return [*findings, Finding(Part.CLUSTER, Health.UNKNOWN, str(error))]
     try:
-        told = environment.cluster_access(stack)
-        namespace, claim = (told.namespace, told.claim) if told else (None, None)
-        objects = _objects(variables, access, stack, namespace)
+        objects = _objects(variables, access, stack, told)
     except SetupError as error:
         return [*findings, Finding(Part.OBJECTS, Health.UNKNOWN, str(error))]
-    if namespace is None or claim is None:
+    if told.claim is None:
         wrong = "the stack file names no claim: `make up` says what is wrong in the file"
         findings.append(Finding(Part.CLAIM, Health.UNKNOWN, wrong))
-    elif claim not in (each["metadata"]["name"] for each in objects if each["kind"] == CLAIM):
-        findings += _claim_by_name(variables, access, namespace, claim)
-    waiting = claim if told and told.claim_may_wait else None
+    elif told.claim not in (each["metadata"]["name"] for each in objects if each["kind"] == CLAIM):
+        findings += _claim_by_name(variables, access, told.namespace, told.claim)
+    waiting = told.claim if told.claim_may_wait else None
     *parts, owner = inspect_objects(objects, waiting, *_in_state(stack, told))
     names = {each["metadata"]["name"] for each in objects}
-    events = _events(variables, access, namespace, names)
+    events = _events(variables, access, told.namespace, names)
     drift = _drift(variables, access, stack, objects)
     return [*findings, *parts, *_space(stack), *drift, *events, owner]
 
@@ -211,7 +209,7 @@ def _space(stack: str) -> list[Finding]:
 
 
 def _events(
-    variables: Mapping[str, str], access: state.Access, namespace: str | None, names: set[str]
+    variables: Mapping[str, str], access: state.Access, namespace: str, names: set[str]
 ) -> list[Finding]:
     try:
         said = live_objects.recent_warnings(variables, access, namespace, names)
@@ -261,20 +259,19 @@ def _nodes(cluster: str) -> list[Finding]:
 
 
 def _objects(
-    variables: Mapping[str, str], access: state.Access, stack: str, namespace: str | None
+    variables: Mapping[str, str], access: state.Access, stack: str, told: ClusterAccess
 ) -> list[dict[str, Any]]:
-    """The objects with this stack's name in their mark; only those in `namespace` if this user may not list others.
+    """The objects with this stack's name in their mark; only those of its namespace if this user may not list others.
 
     Raises SetupError.
     """
     found: list[dict[str, Any]] = []
     options = ("--selector", f"{labels.STACK}={stack}", "--show-managed-fields", "--output", "json")
-    told = environment.cluster_access(stack)
-    other = JOBS if told and told.wants_trainer else TRAINJOBS
+    other = JOBS if told.wants_trainer else TRAINJOBS
     for kinds, tenant_kinds in ((KINDS, TENANT_KINDS), (JOBS, JOBS), (TRAINJOBS, TRAINJOBS)):
         done = live_objects.kubectl(variables, access, "get", kinds, "--all-namespaces", *options)
-        if namespace and api_server.FORBIDDEN in done.stderr:
-            place = ("--namespace", namespace)
+        if api_server.FORBIDDEN in done.stderr:
+            place = ("--namespace", told.namespace)
             done = live_objects.kubectl(variables, access, "get", tenant_kinds, *place, *options)
             if kinds == other and api_server.FORBIDDEN in done.stderr:
                 continue  # a user without rights to these jobs has created none
@@ -391,7 +388,7 @@ def job_conditions(job: dict[str, Any]) -> list[str]:
 
 
 def _in_state(
-    stack: str, told: ClusterAccess | None
+    stack: str, told: ClusterAccess
 ) -> tuple[str | None, str, Mapping[str, Mapping[str, Any]] | None]:
     """Owner id, why the state was not read, and finished jobs, as `inspect_objects` takes them.
 
@@ -399,7 +396,7 @@ def _in_state(
     """
     if user_backend.backend():
         why = "`make status` does not ask your own backend: `pulumi stack export` shows the state"
-        return None, why, None if told and told.jobs_leave else {}
+        return None, why, None if told.jobs_leave else {}
     try:
         deployment = state.deployment(stack)
         return state.owner(deployment), "", state.finished(deployment)

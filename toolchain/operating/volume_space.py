@@ -41,9 +41,10 @@ def of(stack: str) -> Space | None:
     """The space of the volume of `stack`; None if the volume is not on this machine, or not created yet."""
     folder = records.models_folder() / stack
     try:
-        if not environment.cluster(stack) or not folder.is_dir():
-            return None
+        told = environment.cluster_access(stack)
     except SetupError:
+        return None
+    if not (told and told.models_are_here and folder.is_dir()):
         return None
     usage = shutil.disk_usage(folder)
     return Space(folder, usage.total, usage.free)

@@ -35,6 +35,7 @@ def test_says_of_each_stack_what_the_program_says(file: Path) -> None:
         queue=stack.operator.queue,
         protected=False,
         is_named=False,
+        models_are_here=stack.cluster.kind == "kind" and stack.storage.kind == "hostPath",
         claim=stack.claim,
         claim_may_wait=stack.claim_may_wait,
         uses_gpu_base=file.stem == "Pulumi.gpu",

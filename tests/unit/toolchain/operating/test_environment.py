@@ -72,6 +72,15 @@ def test_the_cluster_of_a_stack(
     assert ("KUBECONFIG" in environment.for_stack({}, "dev")) is (name is not None)
 
 
+@pytest.mark.parametrize("kind", ClusterKind)
+def test_a_node_image_is_for_nodes_of_ours(
+    bare: Path, monkeypatch: pytest.MonkeyPatch, kind: ClusterKind
+) -> None:
+    monkeypatch.setattr(venv, "is_complete", lambda: True)
+    (bare / "Pulumi.dev.yaml").write_text(f"config:\n  trainstack:cluster: {{kind: {kind}}}\n")
+    assert (agreed.NODE_IMAGE in environment.missing({}, "dev")) is kind.has_our_nodes
+
+
 @pytest.mark.parametrize("named", ["", ", kubeconfig: /etc/there.yaml", ", context: prod", "all"])
 def test_how_a_cluster_that_is_there_is_reached(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str

@@ -6,6 +6,7 @@ import json
 import shutil
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -40,7 +41,7 @@ def of_job(*conditions: str, **more: Any) -> Finding:
 
 @pytest.fixture(autouse=True)
 def on_kind(monkeypatch: pytest.MonkeyPatch, models: Models) -> None:
-    monkeypatch.setattr(environment, "cluster", lambda stack: "trainstack-dev")
+    monkeypatch.setattr(environment, "cluster_access", lambda stack: SimpleNamespace(models_are_here=True))
 
 
 @pytest.fixture
@@ -153,12 +154,13 @@ def test_the_last_run_of_each_job_of_the_stack(models: Models) -> None:
 def test_a_volume_that_is_not_here_has_no_size(
     monkeypatch: pytest.MonkeyPatch, models: Models, answer: Exception | None
 ) -> None:
-    def cluster(stack: str) -> None:
+    def told(stack: str) -> SimpleNamespace:
         if answer:
             raise answer
+        return SimpleNamespace(models_are_here=False)
 
     models.run("a-1", epoch(1, 0.5))
-    monkeypatch.setattr(environment, "cluster", cluster)
+    monkeypatch.setattr(environment, "cluster_access", told)
     assert "trainstack_volume_size_bytes" not in parsed(prometheus_text.text("dev", []))
 
 

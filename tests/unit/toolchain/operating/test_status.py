@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from infra import agreed
+from infra.cluster_kinds import ClusterKind
 from infra.objects import labels
 from toolchain.machine import engine
 from toolchain.machine.engine import Engine
@@ -230,6 +231,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What the parts answer, to be changed by a test."""
     answers: dict[str, Any] = {
         "engine": Engine("docker", ours=True),
+        "kind": ClusterKind.KIND,
         "nodes": ["one"],
         "state": "running",
         "access": Access("kubeconfig", "a-context"),
@@ -243,7 +245,6 @@ def told(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     }
     monkeypatch.setattr(environment, "load", dict)
     monkeypatch.setattr(environment, "for_stack", lambda found, stack: {"PATH": ""})
-    monkeypatch.setattr(environment, "cluster", lambda stack: "trainstack-dev")
     monkeypatch.setattr(environment, "access", lambda stack: answers["access"])
     monkeypatch.setattr(engine, "find", lambda: answers["engine"])
     monkeypatch.setattr(Engine, "output", lambda self, *words: answers["state"])
@@ -253,6 +254,8 @@ def told(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     def told(stack: str) -> SimpleNamespace:
         claim, may_wait = answers["claim"] or (None, False)
         return SimpleNamespace(
+            kind=answers["kind"],
+            cluster="trainstack-dev",
             namespace="kubeflow",
             claim=claim,
             claim_may_wait=may_wait,
@@ -270,6 +273,17 @@ def told(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.setattr(live_objects, "kubectl", lambda *_: nothing)
     monkeypatch.setattr(status, "_objects", lambda *_: _or_raise(answers["objects"]))
     return answers
+
+
+@pytest.mark.parametrize("kind", [each for each in ClusterKind if each is not ClusterKind.KIND])
+def test_a_cluster_without_nodes_of_ours_is_asked_by_its_api_server_alone(
+    told: dict[str, Any], kind: ClusterKind
+) -> None:
+    """make status took MicroK8s for a cluster of kind, found none of its containers, and said that it is not there."""
+    told |= {"kind": kind, "engine": None, "nodes": []}
+    first, *_ = found = status.inspect_stack("dev")
+    assert first == Finding(Part.API_SERVER, Health.HEALTHY, "answers")
+    assert Part.JOB in [each.what for each in found]
 
 
 def test_another_cluster_than_the_named_one_is_told_and_not_judged(
