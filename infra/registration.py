@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import pulumi
 from infra import agreed, operators, paths, stack_plan, volumes
 from infra.clusters.cluster import Cluster
 from infra.clusters.kind import data_folders
-from infra.clusters.node_folders import Taints
+from infra.clusters.node_folders import Node
 from infra.config import Stack
 from infra.config.job import JobConfig
 from infra.config.training import Dataset
@@ -103,7 +103,7 @@ def register_plan(
     planned: Iterable[Planned],
     folders: Mapping[str, str],
     datasets: Mapping[str, Dataset | None],
-    nodes: Mapping[str, Taints],
+    nodes: Sequence[Node],
     left: Mapping[str, Mapping[str, Any]],
 ) -> dict[str, JobRun]:
     """Register each object after the objects that it depends on. Returns job's name -> run, of each followed job.
@@ -111,7 +111,7 @@ def register_plan(
     Parameters:
         folders: what `data_folders.contents` returns.
         datasets: job's name -> its data set.
-        nodes: name -> taints of each known node of the cluster.
+        nodes: the known nodes of the cluster.
         left: what `finished.left` returns. A finished and deleted job is created again only for another run.
     """
     registration = Registration(cluster, planned)

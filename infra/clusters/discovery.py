@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
@@ -37,7 +37,7 @@ class ClusterContents:
         kueue, kueue_crds: whether Kueue and its definitions exist.
         shared: titles of the stack's flavors and priority classes that somebody else has created.
         offered: sum of the nodes' GPUs and other counted resources, used or free; None if nodes were not listed.
-        nodes: name -> taints of each node that takes new pods.
+        nodes: those that take new pods.
     """
 
     problem: str = ""
@@ -51,7 +51,7 @@ class ClusterContents:
     kueue_crds: bool = False
     shared: frozenset[str] = frozenset()
     offered: Mapping[str, Decimal] | None = field(default_factory=dict)
-    nodes: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)
+    nodes: Sequence[dict[str, Any]] = ()
 
 
 @dataclass(frozen=True)
@@ -173,11 +173,7 @@ def contents_of(
         operator=bool(_foreign(is_ours, "Deployment", operators)),
         gang_scheduler=any(_has_gang_scheduler(each) for each in operators),
         offered=_offered(nodes),
-        nodes={
-            node["metadata"]["name"]: node["spec"].get("taints") or []
-            for node in nodes
-            if not node["spec"].get("unschedulable")
-        },
+        nodes=[node for node in nodes if not node["spec"].get("unschedulable")],
     )
 
 

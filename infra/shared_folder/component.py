@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -12,7 +12,7 @@ from pulumi.dynamic import CreateResult, Resource
 
 from infra import volumes
 from infra.clusters.cluster import Cluster
-from infra.clusters.node_folders import Taints, reached
+from infra.clusters.node_folders import Node, Placement, reached
 from infra.config import Stack
 from infra.config.errors import paragraph
 from infra.config.storage_kinds import StorageKind
@@ -23,7 +23,7 @@ from infra.job.context import context
 from infra.job.run_id import run_id
 from infra.objects.retry import brief
 from infra.run.reader_pod import MountedClaim
-from infra.shared_folder.probe import NotSharedError, Placement, Probe
+from infra.shared_folder.probe import NotSharedError, Probe
 
 
 class SharedFolderError(RuntimeError):
@@ -81,7 +81,7 @@ def register(
     cluster: Cluster,
     image: pulumi.Output[str],
     datasets: Mapping[str, Dataset | None],
-    nodes: Mapping[str, Taints],
+    nodes: Sequence[Node],
     depends_on: list[pulumi.Resource],
 ) -> list[pulumi.Resource]:
     """Check the folder from each node before a job starts. Returns the check, for which jobs wait; empty if not shared.
@@ -89,7 +89,7 @@ def register(
     Parameters:
         image: the trainer image's reference, by digest.
         datasets: job's name -> its data set.
-        nodes: name -> taints of each known node; empty for kind, whose nodes live as long as their cluster.
+        nodes: the known nodes; empty for kind, whose nodes live as long as their cluster.
         depends_on: the resources that must exist before a pod mounts the folder.
     """
     if not stack.storage.shared or stack.storage.kind is not StorageKind.HOST_PATH:
@@ -98,6 +98,7 @@ def register(
     def runs(reference: str) -> list[str]:
         return [run_id(job, context(stack, reference, datasets[job.name])) for job in stack.own_jobs]
 
+    placements = [Placement.of(job) for job in stack.own_jobs]
     props = {
         "kubeconfigPath": cluster.kubeconfig_path,
         "context": cluster.context,
@@ -106,11 +107,11 @@ def register(
         "claim": stack.claim,
         "mountPath": stack.storage.mount_path,
         "pod": helper_pods.spec_fields(stack.own_jobs, stack.storage.group),
-        "placements": [asdict(Placement.of(job)) for job in stack.own_jobs],
+        "placements": [asdict(each) for each in placements],
         "file": stack.file,
         "path": volumes.host_path(stack),
         "instance": cluster.cluster_uid,
         "runs": image.apply(runs),
-        "nodes": reached(stack, nodes),
+        "nodes": reached(nodes, placements),
     }
     return [SharedFolder(stack.volume, props, cluster.bound(cluster.provider, depends_on))]

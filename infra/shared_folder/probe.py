@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,8 +15,7 @@ from typing import Any
 import urllib3
 from kubernetes.client.exceptions import ApiException
 
-from infra.clusters.node_folders import is_taken
-from infra.config.job import JobConfig
+from infra.clusters.node_folders import Placement, reached
 from infra.objects.cluster_api import ClusterApi
 from infra.objects.kinds import NODE, POD
 from infra.objects.manifest import Manifest
@@ -186,42 +185,3 @@ def _states(pod: Manifest, state: str) -> Iterator[dict[str, Any]]:
 
 def _listed(nodes: Sequence[str]) -> str:
     return f"node{'s' if len(nodes) > 1 else ''} {', '.join(nodes)}"
-
-
-@dataclass(frozen=True)
-class Placement:
-    """The constraints that decide on which nodes the pods of a job may run.
-
-    Parameters:
-        labels: the labels of its nodes (`nodeSelector`).
-        tolerations: of its pods, in the API's form. Affinity is ignored: it can only exclude nodes.
-    """
-
-    labels: Mapping[str, str] = field(default_factory=dict)
-    tolerations: Sequence[Mapping[str, Any]] = ()
-
-    @classmethod
-    def of(cls, job: JobConfig) -> Placement:
-        """The placement of the pods of a job of the stack file."""
-        spec = job.pod_spec
-        return cls(spec.get("nodeSelector") or {}, spec.get("tolerations") or [])
-
-    def takes(self, node: Mapping[str, Any]) -> bool:
-        """Whether pods may run on `node`, an object of the API."""
-        labels = node["metadata"].get("labels") or {}
-        return self.labels.items() <= labels.items() and is_taken(
-            node["spec"].get("taints") or [], self.tolerations
-        )
-
-
-def reached(nodes: Sequence[Mapping[str, Any]], placements: Sequence[Placement]) -> list[str]:
-    """Names of the nodes that accept pods of one of the jobs now. Cordoned and unready nodes accept none.
-
-    Parameters:
-        nodes: objects of the API.
-    """
-    return sorted(
-        node["metadata"]["name"]
-        for node in nodes
-        if not node["spec"].get("unschedulable") and any(each.takes(node) for each in placements)
-    )

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from kubernetes import client, config
 
+from infra.config import cluster_access
 from infra.config.load import from_file
 from infra.config.operator import OperatorApi
 from infra.inspection import inspect
@@ -287,7 +288,9 @@ def begun(asked: list[dict[str, Any]]) -> set[str]:
 def test_make_status_shows_what_is_in_the_namespace(project: AppliedProject, tenant: ApiAddress) -> None:
     project.stand(**TENANT, **{"operator.install": "auto"})
     access = Access(str(tenant.kubeconfig))
-    found = status._objects({"PATH": os.environ["PATH"]}, access, project.stack, NAMESPACE)
+    found = status._objects(
+        {"PATH": os.environ["PATH"]}, access, project.stack, cluster_access.access(Path(project.stack_file))
+    )
     assert [each["kind"] for each in found] == ["PyTorchJob"]
     assert status.overall(status.inspect_objects(found)) is status.Health.HEALTHY
 

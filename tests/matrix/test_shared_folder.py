@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from kubernetes import client, config
 
+from infra.clusters.node_folders import Placement
 from infra.objects.api import ApiAddress
 from infra.objects.pod_security import namespace_labels
 from infra.run.reader_pod import MountedClaim
 from infra.shared_folder import probe
-from infra.shared_folder.probe import NotSharedError, Placement, Probe
+from infra.shared_folder.probe import NotSharedError, Probe
 from standins.tests.apiserver import ApiServer
 from standins.tests.kubelet import NODE
 

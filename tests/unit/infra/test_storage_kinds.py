@@ -16,6 +16,7 @@ from infra.upstream import vendored
 from storage.manifests import manifests
 from tests.unit.infra.objects.played_api import look
 from tests.unit.infra.samples import JOB, stack, upstreams
+from tests.unit.infra.shared_folder.played_nodes import node
 
 CLUSTERS = ["kind", "existing"]
 IMAGE = {"repository": "registry.example/trainer"}
@@ -155,7 +156,7 @@ def test_a_claim_too_long_for_the_job_that_prepares_it_is_refused(
 
 @pytest.mark.parametrize("kind", StorageKind)
 def test_only_a_folder_on_the_nodes_needs_one_of_them_named(kind: StorageKind) -> None:
-    nodes: dict[str, Any] = {"a": [], "b": []}
+    nodes = [node("a"), node("b")]
     if kind is StorageKind.HOST_PATH:
         with pytest.raises(ConfigError, match=r"storage\.node"):
             ensure_one_folder(of_kind(kind), nodes)

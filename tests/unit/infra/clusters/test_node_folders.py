@@ -15,11 +15,16 @@ from infra.config import ConfigError, Stack
 from infra.objects.look import UnknownError
 from tests.unit.infra.objects.played_api import look, play
 from tests.unit.infra.samples import JOB, stack
+from tests.unit.infra.shared_folder.played_nodes import node
 
 IMAGE = {"repository": "registry.example/trainer"}
 CONTROL = {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}
 GPU = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
 Nodes = dict[str, list[dict[str, Any]]]
+
+
+def of(nodes: Nodes) -> list[Any]:
+    return [node(name, *taints) for name, taints in nodes.items()]
 
 
 def elsewhere(job: dict[str, Any] | None = None, **storage: Any) -> Stack:
@@ -42,7 +47,7 @@ def tolerating(*tolerations: dict[str, Any]) -> dict[str, Any]:
     ],
 )
 def test_one_node_that_takes_the_pods_has_the_folder(nodes: Nodes) -> None:
-    ensure_one_folder(elsewhere(), nodes)
+    ensure_one_folder(elsewhere(), of(nodes))
 
 
 @pytest.mark.parametrize(
@@ -60,9 +65,9 @@ def test_several_nodes_without_a_word_are_refused(nodes: Nodes, tolerations: lis
     tolerant = tolerating(*tolerations)
     told = r"(?s)storage\.node = \(absent\).*a, b.*`node: a`, or `shared: true`"
     with pytest.raises(ConfigError, match=told):
-        ensure_one_folder(elsewhere(tolerant), nodes)
-    ensure_one_folder(elsewhere(tolerant, node="b"), nodes)
-    ensure_one_folder(elsewhere(tolerant, shared=True), nodes)
+        ensure_one_folder(elsewhere(tolerant), of(nodes))
+    ensure_one_folder(elsewhere(tolerant, node="b"), of(nodes))
+    ensure_one_folder(elsewhere(tolerant, shared=True), of(nodes))
 
 
 @pytest.mark.parametrize(
@@ -75,17 +80,24 @@ def test_several_nodes_without_a_word_are_refused(nodes: Nodes, tolerations: lis
     ],
 )
 def test_a_taint_that_is_not_tolerated_keeps_the_pods_out(toleration: dict[str, Any]) -> None:
-    ensure_one_folder(elsewhere(tolerating(toleration)), {"a": [], "b": [GPU]})
+    ensure_one_folder(elsewhere(tolerating(toleration)), of({"a": [], "b": [GPU]}))
+
+
+def test_nodes_without_the_labels_of_the_jobs_take_no_pod() -> None:
+    nodes = [node("a"), node("b", labels={"disk": "fast"}), node("c", labels={"disk": "fast", "zone": "1"})]
+    ensure_one_folder(elsewhere({"pod": {"spec": {"nodeSelector": {"zone": "1"}}}}), nodes)
+    with pytest.raises(ConfigError, match=r"several nodes: b, c\n"):
+        ensure_one_folder(elsewhere({"pod": {"spec": {"nodeSelector": {"disk": "fast"}}}}), nodes)
 
 
 def test_a_node_that_is_not_there_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"(?s)storage\.node = 'c'.*a, b"):
-        ensure_one_folder(elsewhere(node="c"), {"a": [], "b": []})
+        ensure_one_folder(elsewhere(node="c"), of({"a": [], "b": []}))
 
 
 def test_many_nodes_are_not_all_listed() -> None:
-    with pytest.raises(ConfigError, match="n4 and 95 more"):
-        ensure_one_folder(elsewhere(), {f"n{number}": [] for number in range(100)})
+    with pytest.raises(ConfigError, match="n04 and 95 more"):
+        ensure_one_folder(elsewhere(), of({f"n{number:02}": [] for number in range(100)}))
 
 
 def test_cordoned_nodes_take_none() -> None:
@@ -93,19 +105,23 @@ def test_cordoned_nodes_take_none() -> None:
         {"metadata": {"name": "a"}, "spec": {"taints": [GPU]}, "status": {}},
         {"metadata": {"name": "b"}, "spec": {"unschedulable": True}, "status": {}},
     ]
-    assert contents_of(lambda _: False, [], [], [], nodes).nodes == {"a": [GPU]}
+    assert contents_of(lambda _: False, [], [], [], nodes).nodes == nodes[:1]
 
 
 @pytest.mark.parametrize("kind", ["existing", "microk8s"])
 def test_it_is_refused_before_anything_is_registered(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(selection, "read_contents", lambda *asked: ClusterContents(nodes={"a": [], "b": []}))
+    monkeypatch.setattr(
+        selection, "read_contents", lambda *asked: ClusterContents(nodes=of({"a": [], "b": []}))
+    )
     known = stack(cluster={"kind": kind}, image=IMAGE)
     with pytest.raises(ConfigError, match=r"storage\.node"):
         selection.examine(known, lambda _: False, look())
 
 
 def test_the_nodes_of_our_own_kind_cluster_mount_one_folder(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(selection, "read_contents", lambda *asked: ClusterContents(nodes={"a": [], "b": []}))
+    monkeypatch.setattr(
+        selection, "read_contents", lambda *asked: ClusterContents(nodes=of({"a": [], "b": []}))
+    )
     selection.examine(stack(cluster={"workers": 2}), lambda _: False, look())
 
 

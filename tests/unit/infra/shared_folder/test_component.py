@@ -9,9 +9,10 @@ import pytest
 from kubernetes.client.exceptions import ApiException
 from pulumi.dynamic import DiffResult
 
+from infra.clusters.node_folders import Placement
 from infra.shared_folder import component
 from infra.shared_folder.component import SharedFolderError, SharedFolderProvider
-from infra.shared_folder.probe import NotSharedError, Placement
+from infra.shared_folder.probe import NotSharedError
 from tests.unit.infra.recorder import REFERENCE, Recorder
 from tests.unit.infra.samples import JOB
 from tests.unit.infra.test_program import configured, recorder, run_program

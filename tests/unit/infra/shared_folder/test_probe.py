@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from infra.clusters.node_folders import Placement
 from infra.objects.api import ApiAddress
 from infra.run.reader_pod import MountedClaim
 from infra.shared_folder import probe
-from infra.shared_folder.probe import NotSharedError, Placement, Probe
+from infra.shared_folder.probe import NotSharedError, Probe
 from tests.unit.infra.objects.played_api import listed, play
 from tests.unit.infra.shared_folder.played_nodes import PlayedNodes, ended, node, node_of
 
