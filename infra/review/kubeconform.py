@@ -1,4 +1,4 @@
-"""Checks the rendered objects against the schemas of the API server and of the operator's CRD.
+"""Checks the rendered objects against the schemas of the API server and of the controllers' CRDs.
 
 kubeconform reads JSON schemas, one file for each kind, from the API server's OpenAPI document and from a CRD. A key
 that a schema does not name is an error, unless the schema allows any key.
@@ -8,27 +8,25 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from infra import agreed, process
-from infra.objects.job_kinds import NAMES, RUNTIME
 from infra.objects.manifest import Manifest
-from infra.review import folder
 from infra.review.text import objects_in
 from infra.training_operator.patches import CRD_KIND
 from infra.upstream import vendored
 
-OF_OPERATORS = {*NAMES, RUNTIME}
 Schema = dict[str, Any]
 
 # How kubeconform finds the schema of an object.
 LOCATION = "{{.ResourceKind}}_{{.Group}}_{{.ResourceAPIVersion}}.json"
-PREFIX = "#/definitions/"
+REFERENCE = re.compile(r'"\$ref": "#/definitions/([^"]+)"')
 ANY_NUMBER_OR_TEXT = {"type": ["string", "integer", "null"]}
 
 
@@ -50,8 +48,7 @@ def mismatches(files: Mapping[str, str]) -> list[str]:
     found = [each for content in files.values() for each in objects_in(content)]
     wanted = {schema_file_of(each) for each in found}
     of_server = schemas_of_server(json.loads(document.read_text()), wanted.__contains__)
-    jobs = {each["kind"] for each in found} & OF_OPERATORS
-    known = of_server | (_of_operators() if jobs else {})
+    known = of_server | (_of_controllers() if wanted - of_server.keys() else {})
     with tempfile.TemporaryDirectory(prefix="trainstack-review-") as place:
         of_schemas, of_objects = Path(place) / "schemas", Path(place) / "objects"
         for each in (of_schemas, of_objects):
@@ -59,11 +56,11 @@ def mismatches(files: Mapping[str, str]) -> list[str]:
         return _told(write_schemas(of_schemas, known), of_objects, files)
 
 
-def _of_operators() -> dict[str, Schema]:
-    """File's name -> schema, of the kinds that the operators define."""
-    projects = [project for each in folder.PROJECTS.values() for project in each]
-    crds = [each for project in projects for each in vendored.objects(project) if each["kind"] == CRD_KIND]
-    return {file: schema for crd in crds for file, schema in schemas_of_crd(crd).items()}
+def _of_controllers() -> dict[str, Schema]:
+    """File's name -> schema, of the kinds that the vendored projects define."""
+    objects = [each for project in vendored.projects() for each in vendored.objects(project)]
+    crds = [schemas_of_crd(each) for each in objects if each["kind"] == CRD_KIND]
+    return {file: schema for each in crds for file, schema in each.items()}
 
 
 def _told(location: str, place: Path, files: Mapping[str, str]) -> list[str]:
@@ -156,20 +153,10 @@ def _reached(name: str, definitions: Mapping[str, Schema]) -> set[str]:
     found: set[str] = set()
     left = [name]
     while left:
-        fresh = set(_references(definitions[left.pop()])) - found
+        fresh = {*REFERENCE.findall(json.dumps(definitions[left.pop()]))} - found
         found |= fresh
         left += fresh
     return found
-
-
-def _references(schema: Any) -> Iterator[str]:
-    below: Iterable[Any] = (
-        schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ()
-    )
-    if isinstance(schema, dict) and isinstance(schema.get("$ref"), str):
-        yield schema["$ref"].removeprefix(PREFIX)
-    for each in below:
-        yield from _references(each)
 
 
 def _schema_file(kind: str, group: str, version: str) -> str:

@@ -19,6 +19,11 @@ VERSIONED = ("CustomResourceDefinition", "Deployment")
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
+def projects() -> list[str]:
+    """The projects whose manifests are here."""
+    return sorted(each.name.rpartition("-")[0] for each in FOLDER.glob("*-[0-9]*"))
+
+
 def folder(project: str) -> Path:
     """The folder of a project's manifests, whose name ends in their version."""
     (found,) = FOLDER.glob(f"{project}-[0-9]*")

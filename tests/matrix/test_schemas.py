@@ -14,10 +14,13 @@ import pytest
 import yaml
 
 from infra import agreed
+from infra.config import from_raw
+from infra.config.operator import OperatorApi
 from infra.review import folder, kubeconform
 from infra.review.text import objects_in
 from infra.upstream import vendored
 from standins.tests.apiserver import ApiServer
+from tests.matrix.entries import QUEUE
 
 JOBS = "rendered/dev/jobs/jobs.yaml"
 JOB, CLAIM = (JOBS, "PyTorchJob"), ("rendered/dev/kept/kept.yaml", "PersistentVolumeClaim")
@@ -80,6 +83,25 @@ def test_the_page_of_a_review_names_another_shape(
     (told,) = kubeconform.mismatches({JOBS: text.replace("imagePullPolicy", "imagePullPolice")})
     assert told.startswith(f"{JOBS}: PyTorchJob pytorch-simple: ")
     assert "imagePullPolice" in told
+
+
+@pytest.mark.parametrize("api", OperatorApi)
+def test_the_queues_of_a_stack_have_a_schema_too(
+    api: OperatorApi, api_server: ApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "openapi.json").write_text(json.dumps(document(api_server)))
+    monkeypatch.setenv(agreed.OPENAPI, str(tmp_path / "openapi.json"))
+    sections = {
+        "operator": {"api": api, "queue": "kueue"},
+        "cluster": {"queue": QUEUE},
+        "job": {"name": "mnist"},
+    }
+    files = folder.files(from_raw("queued", sections, "stacks/Pulumi.queued.yaml"))
+    rendered = {path: text for path, text in files.items() if folder.has_objects(path)}
+    assert {"ResourceFlavor", "ClusterQueue", "LocalQueue", "WorkloadPriorityClass"} <= {
+        each["kind"] for text in rendered.values() for each in objects_in(text)
+    }
+    assert kubeconform.mismatches(rendered) == []
 
 
 def misspell(manifest: dict[str, Any]) -> None:
