@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -186,35 +186,29 @@ class JobApi:
     def last_lines(
         self, pod: str, container: str, previous: bool = False, lines: int = LAST_LINES
     ) -> list[str]:
-        """The last lines of a container's log; empty if pod or log no longer exist, or the node does not answer.
+        """The last lines of a container's log; empty if the log is gone or forbidden, or if the node does not answer.
 
         Parameters:
             previous: read the log of the previous start; if the node no longer has it, the log of the last start.
         """
-        starts = (True, False) if previous else (False,)
-        return next(filter(None, (self._read_log(pod, container, each, lines) for each in starts)), [])
+        for each in (True, False) if previous else (False,):
+            with suppress(ApiException, UnreachableError):
+                if text := self.read_log(pod, container, each, lines, LOG_PATIENCE_S):
+                    # Not splitlines: it also splits at a carriage return.
+                    return [last_state(line) for line in text.removesuffix("\n").split("\n")]
+        return []
 
-    def _read_log(self, pod: str, container: str, previous: bool, lines: int) -> list[str]:
-        patience = Patience(lambda _: None, LOG_PATIENCE_S)
-        try:
-            text = patience.ask(
-                lambda: self.cluster.log(
-                    pod, self.namespace, container=container, previous=previous, tailLines=lines
-                )
-            )
-        except (ApiException, UnreachableError):
-            return []
-        if text.startswith(REMOVED) or not text:
-            return []
-        # Not splitlines: it also splits at a carriage return.
-        return [last_state(line) for line in text.removesuffix("\n").split("\n")]
-
-    def timed_log(self, pod: str, container: str, previous: bool, lines: int, limit_s: float) -> str:
-        """The end of a container's log, with a time before each line; empty if the node has deleted the log.
+    def read_log(
+        self, pod: str, container: str, previous: bool, lines: int, limit_s: float, *, timed: bool = False
+    ) -> str:
+        """The end of a container's log; empty if the node has deleted the log.
 
         Raises ApiException, and UnreachableError if neither server nor node answered for `limit_s` seconds.
+
+        Parameters:
+            timed: with a time before each line.
         """
-        options = {"container": container, "previous": previous, "tailLines": lines, "timestamps": True}
+        options = {"container": container, "previous": previous, "tailLines": lines, "timestamps": timed}
         patience = Patience(lambda _: None, limit_s, starting_s=0)
         text = patience.ask(lambda: self.cluster.log(pod, self.namespace, **options))
         return "" if text.startswith(REMOVED) else text

@@ -845,6 +845,17 @@ def test_a_log_that_the_node_has_removed_is_that_of_the_current_start(
     assert api.last_lines("j-master-0", "pytorch", previous=True) == []
 
 
+def test_a_log_that_this_user_may_not_read_holds_up_nobody(
+    clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each look at a failing job waited 20 s for it."""
+    play(monkeypatch, lambda _: 403)
+    api = JobApi(ApiAddress(None), "kubeflow", "j", "u", lambda _: None)
+    began = clock[0]
+    assert api.last_lines("j-master-0", "pytorch", previous=True) == []
+    assert clock[0] == began
+
+
 def test_a_kubelet_that_is_away_holds_up_the_log_alone(
     clock: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
