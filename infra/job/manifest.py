@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from infra.config.job import JobConfig
@@ -28,15 +29,20 @@ def run_policy(job: JobConfig) -> dict[str, Any]:
     return {**policy, **({"suspend": True} if job.starts_suspended else {})}
 
 
-def replica(job: JobConfig, context: JobContext, name: str) -> dict[str, Any]:
-    """The pod template of the replica type `name`. Its pods have the job's deadline, too."""
+def _replica(job: JobConfig, context: JobContext, name: str, run: str) -> dict[str, Any]:
+    """The pod template of the replica type `name`. Its pods have the job's deadline, and the run's id."""
     plain = template(job, context, name)
+    metadata, pod = plain["metadata"], plain["spec"]
+    first, *others = pod["containers"]
+    named = {**first, "env": [{"name": "TRAINER_RUN", "value": run}, *first["env"]]}
     deadline = {"activeDeadlineSeconds": job.run_policy.active_deadline_seconds + LATER_S}
-    return {**plain, "spec": {**plain["spec"], **deadline}}
+    return {
+        "metadata": {**metadata, "labels": {**metadata["labels"], RUN: run}},
+        "spec": {**pod, **deadline, "containers": [named, *others]},
+    }
 
 
-def spec(job: JobConfig, context: JobContext) -> dict[str, Any]:
-    """The job's spec without its run id."""
+def _spec(job: JobConfig, context: JobContext, run: str) -> dict[str, Any]:
     replicas = {"Master": job.replicas.master, "Worker": job.replicas.worker}
     elastic = job.elastic_policy
     return {
@@ -47,30 +53,12 @@ def spec(job: JobConfig, context: JobContext) -> dict[str, Any]:
             kind: {
                 "replicas": count,
                 "restartPolicy": job.restart_policy.value,
-                "template": replica(job, context, kind.lower()),
+                "template": _replica(job, context, kind.lower(), run),
             }
             for kind, count in replicas.items()
             if count
         },
     }
-
-
-def identified(plain: dict[str, Any], run: str) -> dict[str, Any]:
-    """`plain` with the run's id as label and environment variable of every pod."""
-    replicas = plain["pytorchReplicaSpecs"]
-    named = {
-        kind: {**each, "template": _identified(each["template"], run)} for kind, each in replicas.items()
-    }
-    return {**plain, "pytorchReplicaSpecs": named}
-
-
-def _identified(template: dict[str, Any], run: str) -> dict[str, Any]:
-    metadata, pod = template["metadata"], template["spec"]
-    variable = {"name": "TRAINER_RUN", "value": run}
-    first, *others = pod["containers"]
-    containers = [{**first, "env": [variable, *first["env"]]}, *others]
-    labels = {**metadata["labels"], RUN: run}
-    return {"metadata": {**metadata, "labels": labels}, "spec": {**pod, "containers": containers}}
 
 
 def dataset_note(job: JobConfig) -> dict[str, str]:
@@ -81,20 +69,23 @@ def dataset_note(job: JobConfig) -> dict[str, str]:
     return {DATASET: f"auto: the data set in the data folder; without one the digits in the image{digits}"}
 
 
+def metadata(job: JobConfig, context: JobContext, labels: Mapping[str, str]) -> dict[str, Any]:
+    """The metadata of an object for one run of `job`, with these further `labels`."""
+    return {
+        "name": job.name,
+        "namespace": context.namespace,
+        "labels": {**MANAGED_BY, **job.labels, **labels, RUN: run_id(job, context)},
+        "annotations": {**job.annotations, **dataset_note(job), **SKIP_AWAIT},
+    }
+
+
 def manifest(job: JobConfig, context: JobContext) -> Manifest:
     """The whole PyTorchJob."""
-    plain = spec(job, context)
-    run = run_id(job, context)
     return {
         "apiVersion": PYTORCHJOB.api_version,
         "kind": PYTORCHJOB.kind,
-        "metadata": {
-            "name": job.name,
-            "namespace": context.namespace,
-            "labels": {**MANAGED_BY, **job.labels, **queue.labels(job), RUN: run},
-            "annotations": {**job.annotations, **dataset_note(job), **SKIP_AWAIT},
-        },
-        "spec": identified(plain, run),
+        "metadata": metadata(job, context, queue.labels(job)),
+        "spec": _spec(job, context, run_id(job, context)),
     }
 
 

@@ -13,11 +13,11 @@ from infra.config.job import JobConfig
 from infra.config.run_policies import RestartPolicy
 from infra.job import queue
 from infra.job.context import JobContext
-from infra.job.manifest import dataset_note
+from infra.job.manifest import metadata
 from infra.job.pod import OF_OPERATOR, of_replicas, takes, template
 from infra.job.run_id import run_id
 from infra.objects.job_kinds import RUNTIME, TRAINJOB
-from infra.objects.labels import MANAGED_BY, OF_JOB, OF_JOBSET, RUN, SKIP_AWAIT
+from infra.objects.labels import OF_JOB, OF_JOBSET, RUN
 from infra.objects.manifest import Manifest
 
 # Kubeflow's client lists only runtimes that name their framework.
@@ -36,11 +36,10 @@ def manifests(job: JobConfig, context: JobContext) -> list[Manifest]:
 
 def runtime(job: JobConfig, context: JobContext) -> Manifest:
     """The TrainingRuntime, which has the job's name."""
-    metadata = _metadata(job, context)
     return {
         "apiVersion": TRAINJOB.api_version,
         "kind": RUNTIME,
-        "metadata": {**metadata, "labels": {**metadata["labels"], **FRAMEWORK}},
+        "metadata": metadata(job, context, FRAMEWORK),
         "spec": {
             "mlPolicy": {"numNodes": job.replicas.total, "torch": {}},
             "template": {
@@ -84,11 +83,10 @@ def trainjob(job: JobConfig, context: JobContext) -> Manifest:
     """The TrainJob. Trainer enforces its deadline; JobSet restarts its pods."""
     found = template(job, context, TRAINJOB.container)["spec"]["containers"][0]
     words = {key: found[key] for key in ("command", "args") if key in found}
-    metadata = _metadata(job, context)
     return {
         "apiVersion": TRAINJOB.api_version,
         "kind": TRAINJOB.kind,
-        "metadata": {**metadata, "labels": {**metadata["labels"], **queue.labels(job)}},
+        "metadata": metadata(job, context, queue.labels(job)),
         "spec": {
             "runtimeRef": {"apiGroup": TRAINJOB.group, "kind": RUNTIME, "name": job.name},
             "trainer": {
@@ -100,15 +98,6 @@ def trainjob(job: JobConfig, context: JobContext) -> Manifest:
             "activeDeadlineSeconds": job.run_policy.active_deadline_seconds,
             **({"suspend": True} if job.starts_suspended else {}),
         },
-    }
-
-
-def _metadata(job: JobConfig, context: JobContext) -> dict[str, Any]:
-    return {
-        "name": job.name,
-        "namespace": context.namespace,
-        "labels": {**MANAGED_BY, **job.labels, RUN: run_id(job, context)},
-        "annotations": {**job.annotations, **dataset_note(job), **SKIP_AWAIT},
     }
 
 
