@@ -28,7 +28,6 @@ REPLACED: dict[Outcome, tuple[str, ...]] = {
     Outcome.VOLUME_REPLACED: ("PersistentVolume", "PersistentVolumeClaim", "Job", *NAMES, RUNTIME),
 }
 JOBS = (*NAMES, RUNTIME, "Job")
-HOUR_S = 3600
 MOST_NAMED = 40
 LOST_FIELDS = (
     "Fields that the older definitions of {} do not have, in every job of the cluster: "
@@ -36,37 +35,10 @@ LOST_FIELDS = (
 )
 
 
-@dataclass(frozen=True)
-class Cost:
-    """The highest cost of a training: all its pods until its deadline.
-
-    Parameters:
-        pods: the most pods at once.
-        gpus: of one pod.
-        deadline_s: the job's deadline in seconds.
-    """
-
-    pods: int
-    gpus: int
-    deadline_s: int
-
-    @property
-    def gpu_hours(self) -> float:
-        """GPUs times hours."""
-        return self.pods * self.gpus * self.deadline_s / HOUR_S
-
-    @property
-    def pod_hours(self) -> float:
-        """Pods times hours."""
-        return self.pods * self.deadline_s / HOUR_S
-
-
-def cost(job: JobConfig) -> Cost:
-    """The job's highest cost. An elastic job may grow to maxReplicas workers."""
+def most_pods(job: JobConfig) -> int:
+    """The most pods of a training at once. An elastic job may grow to maxReplicas workers."""
     most = job.elastic_policy.max_replicas if job.elastic_policy else None
-    workers = max(job.replicas.worker or 0, most or 0)
-    pods = (job.replicas.master or 0) + workers
-    return Cost(pods, job.resources.gpu, job.run_policy.active_deadline_seconds)
+    return (job.replicas.master or 0) + max(job.replicas.worker or 0, most or 0)
 
 
 def replaced(
@@ -76,8 +48,6 @@ def replaced(
 
     A job with another spec is always one of them, also if only the image's contents changed.
     """
-    if any(change.outcome is Outcome.REFUSED for change in keys):
-        return []
     changed = {each.title for each in objects if each.fields and _has_another_spec(each)}
     for change in keys:
         if change.outcome is Outcome.CLUSTER_REPLACED:
@@ -113,9 +83,6 @@ def losses(
         again: titles of the replaced objects.
     """
     outcomes = {each.outcome for each in keys}
-    if Outcome.REFUSED in outcomes:
-        yield "Nothing: the change is refused before anything is touched."
-        return
     if Outcome.CLUSTER_REPLACED in outcomes:
         yield _with_the_cluster(stack)
     if {Outcome.VOLUME_REPLACED, Outcome.CLUSTER_REPLACED} & outcomes:

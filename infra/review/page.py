@@ -35,6 +35,7 @@ from infra.review.text import objects_in
 MOST_FIELDS = 40
 MOST_LETTERS = 200
 MOST_LISTED = 40
+HOUR_S = 3600
 NO_KEY = "No key of the stack file has changed. The image's sources or this project's program have changed."
 NOT_KNOWN = "Not known: this program cannot read the stack's earlier files."
 MARK = "<!-- trainstack review: {stack} -->"
@@ -312,9 +313,10 @@ def _costs(stack: Stack, before: Stack | None, objects: Sequence[ObjectChange]) 
     rows: list[tuple[str, ...]] = []
     for job in stack.jobs:
         if job.name in runs and not job.run_id:
-            most = consequences.cost(job)
-            hours = f"{most.gpu_hours:.4g}", f"{most.pod_hours:.4g}"
-            rows.append((runs[job.name], f"{most.pods}", f"{most.gpus}", f"{most.deadline_s} s", *hours))
+            pods, gpus = consequences.most_pods(job), job.resources.gpu
+            seconds = job.run_policy.active_deadline_seconds
+            hours = f"{pods * gpus * seconds / HOUR_S:.4g}", f"{pods * seconds / HOUR_S:.4g}"
+            rows.append((runs[job.name], f"{pods}", f"{gpus}", f"{seconds} s", *hours))
     if len(rows) > MOST_LISTED:
         rows = [*rows[:MOST_LISTED], _rest(rows[MOST_LISTED:])]
     if rows:

@@ -214,7 +214,6 @@ def test_each_key_has_its_row_and_what_it_replaces(key: str) -> None:
     outcomes = {each.outcome for each in found}
     kinds = {each for one in outcomes for each in REPLACED.get(one, ())}
     kinds = set(KINDS) if Outcome.CLUSTER_REPLACED in outcomes else kinds
-    kinds = set() if Outcome.REFUSED in outcomes else kinds
     there = [{"kind": each, "metadata": {"name": "mnist"}} for each in KINDS]
     assert consequences.replaced(found, [], there) == [f"{each}/mnist" for each in KINDS if each in kinds]
 
