@@ -105,8 +105,8 @@ def unpack(archive: IO[bytes], folder: Path, last: str) -> set[str]:
 
 
 class CopyProvider(Provider):
-    """Properties: `kubeconfigPath`, `context`, `namespace`, `image`, `claim`, `mountPath`, `pod`, `model`,
-    `run`, `uid`, `target`.
+    """Properties: `kubeconfigPath`, `context`, `namespace`, `image`, `claim`, `mountPath`, `pod`, `user`,
+    `model`, `run`, `uid`, `target`.
 
     The run's folder is copied, too. Copied files are never deleted.
     """

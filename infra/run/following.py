@@ -93,7 +93,7 @@ def follow(job: Job, cluster: Cluster, models: Path, model: Path, *, is_volume: 
     last: pulumi.Resource = run
     model_path = run.jobStatus.apply(lambda _: target)
     if copies and not config.run_policy.suspend:
-        copied = {**identity, **volume, "model": config.model, "target": target}
+        copied = {**identity, **reached, "model": config.model, "target": target}
         copy = ModelCopy(config.name, copied, after([run]))
         last = copy
         model_path = copy.sha256.apply(lambda _: target)

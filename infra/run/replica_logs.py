@@ -114,7 +114,9 @@ class ReplicaLogs:
         try:
             if not is_away:
                 limit_s = LOG_PATIENCE_S if is_last else 0
-                text = self.api.read_log(name, start.container, start.previous, LOG_LINES, limit_s, timed=True)
+                text = self.api.read_log(
+                    name, start.container, start.previous, LOG_LINES, limit_s, timed=True
+                )
         except UnreachableError:
             self._silent.add(node)
             is_away = True
