@@ -74,12 +74,8 @@ def promotions(source: Path, target: Path) -> list[Promotion]:
 
 def _options(job: JobConfig) -> dict[str, Any]:
     """The keys of PROMOTED that the job's stack file gives, with their values."""
-    fields = {str(field.alias): name for name, field in TrainingConfig.model_fields.items()}
-    return {
-        key: getattr(job.training, fields[key])
-        for key in PROMOTED
-        if fields[key] in job.training.model_fields_set
-    }
+    given = job.training.model_dump(by_alias=True, exclude_unset=True)
+    return {key: given[key] for key in PROMOTED if key in given}
 
 
 def _texts(file: Path, job: JobConfig, options: Mapping[str, Any]) -> dict[str, str]:

@@ -36,7 +36,7 @@ def of(config: ImageConfig, environment: Mapping[str, str] = os.environ) -> Engi
     """The builds that `config` asks for, with the bases that `environment` names."""
     build = inputs.build(config, paths.ROOT, environment)
     trainer = {"target": build.target.value, "arguments": dict(build.arguments), "tag": build.tag}
-    own = inputs.project_build(config, paths.ROOT, environment)
+    own = inputs.project_build(config, build.tag, inputs.bases(environment))
     if own is None:
         return EngineImage(build.tag, trainer, None)
     named = {"context": config.context, "dockerfile": config.dockerfile}

@@ -75,15 +75,13 @@ def build(config: ImageConfig, root: Path, environment: Mapping[str, str] = os.e
     return Build(config.target, chosen, content_hash(root, config.target, chosen))
 
 
-def project_build(
-    config: ImageConfig, root: Path, environment: Mapping[str, str] = os.environ
-) -> project.ProjectBuild | None:
-    """The build of the user's project that `config` asks for, on top of `build`'s image; None without a project."""
-    return _project(config, build(config, root, environment).tag, bases(environment))
+def project_build(config: ImageConfig, trainer: str, known: Mapping[str, str]) -> project.ProjectBuild | None:
+    """The build of the user's project that `config` asks for; None without a project.
 
-
-def _project(config: ImageConfig, trainer: str, known: Mapping[str, str]) -> project.ProjectBuild | None:
-    """`trainer`: the tag of our image. `known`: build arguments that a user's Dockerfile may declare."""
+    Parameters:
+        trainer: the tag of our image.
+        known: build arguments that a user's Dockerfile may declare.
+    """
     folder = build_context.folder(config.context, config.dockerfile)
     if folder is None:
         return None
@@ -98,7 +96,7 @@ def _project(config: ImageConfig, trainer: str, known: Mapping[str, str]) -> pro
 def tag(config: ImageConfig, root: Path, environment: Mapping[str, str] = os.environ) -> str:
     """The tag of the jobs' image, from `build` and `project_build`."""
     trainer = build(config, root, environment).tag
-    own = _project(config, trainer, bases(environment))
+    own = project_build(config, trainer, bases(environment))
     return own.tag if own else trainer
 
 
@@ -116,7 +114,7 @@ def identity(config: ImageConfig, root: Path, environment: Mapping[str, str] = o
     if config.reference:
         return digest_of(config.reference) or config.reference
     trainer = content_hash(root, config.target, _reviewed(arguments(config, environment), environment))
-    own = _project(config, trainer, _reviewed(bases(environment), environment))
+    own = project_build(config, trainer, _reviewed(bases(environment), environment))
     return own.tag if own else trainer
 
 

@@ -243,7 +243,9 @@ def built(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 def properties(root: Path, **config: Any) -> dict[str, Any]:
     """What the program hands to ProjectImage for a stack's section `image`."""
     given = ImageConfig.model_validate(config)
-    own = inputs.project_build(given, root, {"TRAINSTACK_CPU_BASE": "x"})
+    environment = {"TRAINSTACK_CPU_BASE": "x"}
+    ours = inputs.build(given, root, environment).tag
+    own = inputs.project_build(given, ours, inputs.bases(environment))
     assert own
     trainer = f"trainstack/trainer:{own.trainer}" if own.trainer else None
     named = {"context": given.context, "dockerfile": given.dockerfile}
