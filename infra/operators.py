@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -17,8 +16,7 @@ from infra.image.providers import RegistryImage
 from infra.kueue import patches as kueue
 from infra.kueue import quota as quotas
 from infra.objects.job_kinds import KUEUE
-from infra.objects.kinds import title
-from infra.objects.manifest import Manifest, Object, register
+from infra.objects.manifest import Manifest, Object, with_image
 from infra.trainer_controller import patches as trainer
 from infra.training_operator import patches as training_operator
 from infra.training_operator.patches import CRD_KIND
@@ -169,21 +167,20 @@ class Operator(pulumi.ComponentResource):
         others = [self._register(each, first) for each in objects if each["kind"] != "Deployment"]
         # Rights first: a program without rights tries again after longer and longer pauses, up to minutes.
         opts = self.cluster.options(self, [*first, *others, *self.cluster.pull_ready])
-        deployments = [
-            Object(title(each), _with(each, pushed), api_version="apps/v1", kind=each["kind"], opts=opts)
-            for each in objects
-            if each["kind"] == "Deployment"
-        ]
-        self.ready += deployments
+        deployments = [each for each in objects if each["kind"] == "Deployment"]
+        for published, image in pushed.items():
+            deployments = [with_image(each, published, image) for each in deployments]
+        programs = [Object(each, opts) for each in deployments]
+        self.ready += programs
         name, probes = self.row.wait
         props = {
             "kubeconfigPath": self.cluster.kubeconfig_path,
             "context": self.cluster.context,
             "namespace": self.stack.operator.namespace,
-            "operator": pulumi.Output.all(*(each.uid for each in deployments)).apply(" ".join),
+            "operator": pulumi.Output.all(*(each.uid for each in programs)).apply(" ".join),
             **({} if probes == OperatorApi.V1 else {"api": str(probes)}),
         }
-        opts = self.cluster.bound(self, [*deployments, *others])
+        opts = self.cluster.bound(self, [*programs, *others])
         return Webhook(f"{self.stack.name}-{name}", props, opts)
 
     def _pushed(self) -> dict[str, pulumi.Output[str]]:
@@ -208,7 +205,7 @@ class Operator(pulumi.ComponentResource):
                 replace_on_changes=[field] if field else None, delete_before_replace=True if field else None
             )
             opts = pulumi.ResourceOptions.merge(self.cluster.options(self, [*self.ready]), replacing)
-            self.ready.append(register(each, opts))
+            self.ready.append(Object(each, opts))
 
     def _register(
         self, manifest: Manifest, depends_on: list[pulumi.Resource] | None = None
@@ -217,26 +214,9 @@ class Operator(pulumi.ComponentResource):
         filled = FILLED_IN.get(manifest["kind"])
         if "webhook" in (manifest.get("spec") or {}).get("conversion", {}):
             filled = [CONVERSION]
-        return register(
+        return Object(
             manifest, pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(ignore_changes=filled))
         )
-
-
-def _with(
-    deployment: Manifest, pushed: Mapping[str, pulumi.Output[str]]
-) -> Manifest | pulumi.Output[Manifest]:
-    """The Deployment with the pushed images. Their references are known only after the push."""
-    text = json.dumps(deployment)
-    wanted = {published: image for published, image in pushed.items() if published in text}
-
-    def replaced(images: Mapping[str, str]) -> Manifest:
-        changed = text
-        for published, image in images.items():
-            changed = changed.replace(published, image)
-        found: Manifest = json.loads(changed)
-        return found
-
-    return pulumi.Output.all(**wanted).apply(replaced) if wanted else deployment
 
 
 def register_all(

@@ -20,7 +20,7 @@ from infra.image.component import Image
 from infra.job.context import Job, context
 from infra.job.manifest import run_of
 from infra.objects.kinds import title
-from infra.objects.manifest import Manifest, Object, delete_first, register
+from infra.objects.manifest import Manifest, Object, delete_first, with_image
 from infra.run.following import JobRun, follow
 from infra.shared_folder import component as shared_folder
 from infra.stack_plan import Planned
@@ -53,7 +53,7 @@ class Registration:
                 waits = [made for name in each.after for made in self.made[name]]
                 opts = self.cluster.options(parent or self.cluster.provider, waits)
                 opts = pulumi.ResourceOptions.merge(opts, each.options)
-                made = register(self._filled(each), opts, each.name or title(each.manifest))
+                made = Object(self._filled(each), opts, each.name or title(each.manifest))
                 self.made[phase].append(made)
                 self.made[title(each.manifest)].append(made)
 
@@ -67,22 +67,13 @@ class Registration:
         if each.secret:
             return {**each.manifest, "data": pulumi.Output.secret(each.secret)}
         if each.image:
-            return {**_with(each.manifest, each.image, self.pushed(each))}
+            return {**with_image(each.manifest, each.image, self.pushed(each))}
         for holder in (made for name in each.delete_before for made in self.made[name]):
             if "runtimeRef" in each.manifest["spec"]:
                 return _on(each.manifest, holder)
             held = {key: delete_first(holder, each.manifest[key]) for key in ("metadata", "spec")}
             return each.manifest | held
         return each.manifest
-
-
-def _with(value: Any, old: str, new: pulumi.Output[str]) -> Any:
-    """`value` with `new` instead of each `old`. Only `new` may be unknown, so a preview shows the other values."""
-    if isinstance(value, dict):
-        return {key: _with(each, old, new) for key, each in value.items()}
-    if isinstance(value, list):
-        return [_with(each, old, new) for each in value]
-    return new if value == old else value
 
 
 def _on(trainjob: Manifest, runtime: Object) -> Manifest:

@@ -22,23 +22,12 @@ class Object(pulumi.CustomResource):
 
     metadata: pulumi.Output[dict[str, Any]]
 
-    def __init__(
-        self,
-        name: str,
-        manifest: Manifest | pulumi.Output[Manifest],
-        *,
-        api_version: str,
-        kind: str,
-        fields: tuple[str, ...] = ("spec",),
-        opts: pulumi.ResourceOptions,
-    ) -> None:
-        """`fields`: top-level keys besides apiVersion, kind and metadata, for a `manifest` that is not known yet."""
-        # In a mapping, a preview shows the known values beside the unknown ones.
-        props: dict[str, Any] = {key: manifest[key] for key in ("metadata", *fields)}
-        token = f"kubernetes:{_group(api_version)}:{kind}"
+    def __init__(self, manifest: Manifest, opts: pulumi.ResourceOptions, name: str = "") -> None:
+        """Single values of `manifest` may be unknown in a preview. `name`: by default the object's title."""
+        token = f"kubernetes:{_group(manifest['apiVersion'])}:{manifest['kind']}"
         plugin = pulumi.ResourceOptions(version=version("pulumi-kubernetes"))
-        merged = pulumi.ResourceOptions.merge(plugin, opts)
-        super().__init__(token, name, {"apiVersion": api_version, "kind": kind, **props}, merged)
+        props = {key: value for key, value in manifest.items() if key != "status"}
+        super().__init__(token, name or title(manifest), props, pulumi.ResourceOptions.merge(plugin, opts))
         # A preview does not know the id of a new object; the uid in its metadata comes from a dry run.
         self.uid = pulumi.Output.all(self.id, self.metadata).apply(lambda known: str(known[1].get("uid", "")))
 
@@ -54,21 +43,16 @@ def delete_first(resource: pulumi.Resource, value: T) -> pulumi.Output[T]:
     return pulumi.Output({resource}, content, known.is_known(), known.is_secret())
 
 
-def register(manifest: Manifest, opts: pulumi.ResourceOptions, name: str = "") -> Object:
-    """Register an object whose manifest is known when the program runs, except some values.
-
-    Parameters:
-        name: of the resource; by default the object's title.
-    """
-    fields = tuple(key for key in manifest if key not in ("apiVersion", "kind", "metadata", "status"))
-    return Object(
-        name or title(manifest),
-        manifest,
-        api_version=manifest["apiVersion"],
-        kind=manifest["kind"],
-        fields=fields,
-        opts=opts,
-    )
+def with_image(value: Any, old: str, new: pulumi.Output[str]) -> Any:
+    """`value` with `new` instead of `old` in each text. Only these texts may be unknown: a preview shows the others."""
+    if isinstance(value, dict):
+        return {key: with_image(each, old, new) for key, each in value.items()}
+    if isinstance(value, list):
+        return [with_image(each, old, new) for each in value]
+    if isinstance(value, str) and old in value:
+        text = value
+        return new.apply(lambda image: text.replace(old, image))
+    return value
 
 
 def _group(api_version: str) -> str:

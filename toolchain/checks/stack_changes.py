@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from infra import agreed
+from infra.agreed import listed
 from infra.atomic_file import write_whole
 from toolchain import git, stack_files
 from toolchain.checks import protected, review
@@ -152,7 +153,7 @@ def _share(asked: str) -> float:
 def _ensure_committed() -> None:
     if changed := protected.changes():
         raise SetupError(
-            f"a promotion makes its own commit, but these files have other changes: {', '.join(changed[:5])}",
+            f"a promotion makes its own commit, but these files have other changes: {listed(changed, protected.SHOWN)}",
             "commit them, or undo them",
         )
 

@@ -29,7 +29,7 @@ RECORD = MACHINE / "packages"
 BEFORE = MACHINE / "packages.before"
 # The packages that were installed before the first package of RECORD.
 THERE = MACHINE / "packages.there"
-# Packages of RECORD that are marked automatically installed. A user who installs one later removes the mark.
+# Earlier versions wrote this file.
 MARKED = MACHINE / "packages.marked"
 # This file exists while the packages are removed.
 REMOVING = MACHINE / "packages.removing"
@@ -111,8 +111,6 @@ def _record() -> None:
         record.writelines(f"{name}\n" for name in new)
     if new:
         _output("apt-mark", "auto", *new, *LOCK_WAIT)
-    with MARKED.open("a") as marked:
-        marked.writelines(f"{name}\n" for name in new)
     BEFORE.unlink()
 
 

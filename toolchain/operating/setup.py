@@ -72,15 +72,14 @@ def prepare(stack: str = "", *, builds_image: bool = False) -> dict[str, str]:
     with Jobs() as jobs:
         packages = jobs.start(venv.ensure)
         running = jobs.start(engine.ensure)
-        programs = {name: jobs.start(choice.program) for name, choice in choices.items() if name == "pulumi"}
+        pulumi = jobs.start(choices["pulumi"].program)
         kind = jobs.start(lambda: _kind(choices["kind"], stack, packages))
-        pulumis = jobs.start(lambda: plugins.fetch_provider(programs["pulumi"].result(), home))
+        pulumis = jobs.start(lambda: plugins.fetch_provider(pulumi.result(), home))
         early = stack if builds_image and builds else ""
         images = jobs.start(lambda: _images(jobs, running.result(), stack, packages, early))
         gpu = jobs.start(lambda: _gpu_base(stack if builds_image else "", running.result(), packages))
         kubectl = jobs.start(lambda: _kubectl(images.result(), running.result(), choices["kubectl"]))
-        links = [(name, program.result()) for name, program in programs.items()]
-        links.append(("kubectl", kubectl.result()))
+        links = [("pulumi", pulumi.result()), ("kubectl", kubectl.result())]
         links += [("kind", found_kind)] if (found_kind := kind.result()) else []
         built = [(name, path) for name, path in links if path != choices[name].own]
         pulumis.result()

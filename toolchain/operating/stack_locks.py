@@ -182,7 +182,7 @@ def _end(lock: Lock) -> None:
 def _wait(lock: Lock, stack: str) -> None:
     if _ends_within(lock, WAIT_S):
         return
-    if lock.host and lock.is_here:
+    if lock.is_here:
         fix = f"wait until it has ended, or end it: `kill -INT {lock.pid}`"
     else:
         fix = "wait until it has ended; " + cancel(stack)

@@ -7,7 +7,7 @@ from typing import Any
 import pulumi
 import pytest
 
-from infra.objects.manifest import register
+from infra.objects.manifest import Object
 from tests.unit.infra.recorder import Recorder
 
 JOB = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "mnist"}, "spec": {}}
@@ -26,7 +26,7 @@ def test_a_preview_says_nothing_of_an_object_to_come(id_: str, known: bool) -> N
 
     @pulumi.runtime.test
     def registered() -> pulumi.Output[None]:
-        uid = register(JOB, pulumi.ResourceOptions()).uid
+        uid = Object(JOB, pulumi.ResourceOptions()).uid
 
         async def ask() -> None:
             found.append(await uid.is_known())
