@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
@@ -51,7 +51,7 @@ class ClusterContents:
     kueue_crds: bool = False
     shared: frozenset[str] = frozenset()
     offered: Mapping[str, Decimal] | None = field(default_factory=dict)
-    nodes: Sequence[dict[str, Any]] = ()
+    nodes: tuple[dict[str, Any], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,7 @@ def contents_of(
         operator=bool(_foreign(is_ours, "Deployment", operators)),
         gang_scheduler=any(_has_gang_scheduler(each) for each in operators),
         offered=_offered(nodes),
-        nodes=[node for node in nodes if not node["spec"].get("unschedulable")],
+        nodes=tuple(node for node in nodes if not node["spec"].get("unschedulable")),
     )
 
 

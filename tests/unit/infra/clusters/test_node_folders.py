@@ -23,8 +23,8 @@ GPU = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
 Nodes = dict[str, list[dict[str, Any]]]
 
 
-def of(nodes: Nodes) -> list[Any]:
-    return [node(name, *taints) for name, taints in nodes.items()]
+def of(nodes: Nodes) -> tuple[Any, ...]:
+    return tuple(node(name, *taints) for name, taints in nodes.items())
 
 
 def elsewhere(job: dict[str, Any] | None = None, **storage: Any) -> Stack:
@@ -105,7 +105,7 @@ def test_cordoned_nodes_take_none() -> None:
         {"metadata": {"name": "a"}, "spec": {"taints": [GPU]}, "status": {}},
         {"metadata": {"name": "b"}, "spec": {"unschedulable": True}, "status": {}},
     ]
-    assert contents_of(lambda _: False, [], [], [], nodes).nodes == nodes[:1]
+    assert contents_of(lambda _: False, [], [], [], nodes).nodes == (nodes[0],)
 
 
 @pytest.mark.parametrize("kind", ["existing", "microk8s"])
