@@ -22,7 +22,6 @@ from infra.objects.api import ApiAddress
 from infra.objects.job_kinds import OF_API
 from infra.objects.labels import RUN
 from infra.objects.retry import UnreachableError, brief
-from infra.run.following import rank0_pod
 from infra.run.job_api import JobApi, JobGoneError, api_of
 from infra.run.metrics import metrics
 from infra.run.record import Record
@@ -55,11 +54,8 @@ def watch_job(stack: Stack, job: JobConfig, address: ApiAddress) -> int:
 def _follow(stack: Stack, job: JobConfig, api: JobApi, live: dict[str, Any]) -> int:
     run = (live["metadata"].get("labels") or {}).get(RUN, "")
     folder = paths.models(stack.name) / "runs" / run if run else None
-    called = job.model_copy(update={"name": live["metadata"]["name"]})
-    rank0 = rank0_pod(called, stack.operator.api)
     wait = Waiting(
         api,
-        rank0,
         suspended=job.run_policy.suspend,
         queue=job.queue or "",
         epochs=lambda: epochs_of(folder),

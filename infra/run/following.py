@@ -10,7 +10,6 @@ import pulumi
 
 from infra import agreed, paths
 from infra.clusters.cluster import Cluster
-from infra.config.job import JobConfig
 from infra.config.operator import OperatorApi
 from infra.job import helper_pods
 from infra.job.context import Job
@@ -18,13 +17,6 @@ from infra.objects.job_kinds import TRAINJOB
 from infra.run.copy import ModelCopy
 from infra.run.ending import Ending
 from infra.run.provider import RESULTS, Run
-
-
-def rank0_pod(job: JobConfig, api: OperatorApi = OperatorApi.V1) -> str:
-    """The name of the pod whose log has the metrics; it ends in `-` if Kubernetes adds a suffix."""
-    if api is OperatorApi.V2:
-        return f"{job.name}-{TRAINJOB.container}-0-0-"
-    return f"{job.name}-{'master' if job.replicas.master else 'worker'}-0"
 
 
 @dataclass(frozen=True)
@@ -75,7 +67,7 @@ def follow(job: Job, cluster: Cluster, models: Path, model: Path, *, is_volume: 
     reached = {**volume, "user": config.user} if copies else {}
     files = {"models" if is_volume else "copies": paths.portable(models), **reached}
     api = job.context.api
-    how = {"job": config.name, "rank0": rank0_pod(config, api), "suspend": config.run_policy.suspend}
+    how = {"job": config.name, "suspend": config.run_policy.suspend}
     leaves = {"model": config.model} if config.model else {}
     waits = {"queue": config.queue} if config.queue else {}
     kind = {"kind": TRAINJOB.kind} if api is OperatorApi.V2 else {}

@@ -122,6 +122,11 @@ class JobApi:
             return self._ask(lambda: self.cluster.listed(POD, self.namespace, labels=f"{label}={value}"))
         return self._known(self._selection(POD, _by(label), labels=label), value)
 
+    def leader(self, job: Mapping[str, Any]) -> str:
+        """The beginning of the name of rank 0's pod: some kinds of job add a suffix at each start."""
+        has_master = "Master" in (job["spec"].get("pytorchReplicaSpecs") or {})
+        return f"{self.name}-{'master' if has_master else 'worker'}-0"
+
     def delete(self) -> None:
         """Delete this job, if it exists; the server deletes its pods later. Another job of its name stays."""
         how = {"propagation": "Background", "uid": self.uid}
@@ -277,6 +282,9 @@ class TrainJobApi(JobApi):
             return found
         self.jobset = self._jobset()
         return self._pods_of(self.jobset, latest)
+
+    def leader(self, job: Mapping[str, Any]) -> str:
+        return f"{self.name}-{self.kind.container}-0-0-"
 
     def has_parts(self) -> bool:
         """Whether the job's JobSet exists, or a pod of the last JobSet that this API has found."""

@@ -117,7 +117,6 @@ class LogFollower:
     """Shows rank 0's log while it is written, lines about steps at most every SHOW_EVERY_S seconds.
 
     Parameters:
-        rank0: the name of rank 0's pod; if it ends in `-`, the beginning of the name: each start has another suffix.
         epochs: returns the number of epochs of the whole run; None while it is unknown.
         told: gets each whole line.
 
@@ -131,11 +130,10 @@ class LogFollower:
     def __init__(
         self,
         api: JobApi,
-        rank0: str,
         epochs: Callable[[], int | None] = lambda: None,
         told: Callable[[LogLine], None] = lambda _: None,
     ) -> None:
-        self.api, self.rank0, self.pod, self.epochs, self.told = api, rank0, rank0, epochs, told
+        self.api, self.pod, self.epochs, self.told = api, "", epochs, told
         # Set if progress is drawn. In this case, the first line of each epoch is shown.
         self.drawn_every = os.environ.get(agreed.DRAWN_EVERY_S)
         self.last_step = ("", float("-inf"))
@@ -148,12 +146,14 @@ class LogFollower:
         self.last: LogLine | None = None
         self.seen = 0
 
-    def find_pod(self, pods: list[dict[str, Any]]) -> None:
-        """Look for rank 0 among `pods`, in any phase."""
-        if self.rank0.endswith("-"):
-            own = [each for each in pods if each["metadata"]["name"].startswith(self.rank0)]
-            latest = max(own, key=lambda each: str(each["metadata"]["creationTimestamp"]), default=None)
-            self.pod = latest["metadata"]["name"] if latest else self.pod
+    def find_pod(self, job: dict[str, Any], pods: list[dict[str, Any]]) -> None:
+        """Look for rank 0 among `pods` of `job`, in any phase."""
+        rank0 = self.api.leader(job)
+        own = [each["metadata"] for each in pods if each["metadata"]["name"].startswith(rank0)]
+        latest = max(
+            own, key=lambda each: str(each.get("creationTimestamp")), default={"name": self.pod or rank0}
+        )
+        self.pod = latest["name"]
 
     def ensure_started(self, pods: list[dict[str, Any]]) -> None:
         """Follow the log of each start of the container. If the log ends before the container, continue it."""

@@ -29,7 +29,7 @@ RESULTS = ("jobStatus", "accuracy", "loss")
 
 
 class RunProvider(Provider):
-    """Properties: `kubeconfigPath`, `context`, `namespace`, `job`, `uid`, `run`, `rank0`, `suspend`.
+    """Properties: `kubeconfigPath`, `context`, `namespace`, `job`, `uid`, `run`, `suspend`.
 
     Only for some jobs: `kind`, if the job is not a PyTorchJob; `queue`, if the job waits for Kueue;
     `ttlSecondsAfterFinished`, if the job is deleted after it finished; `ended`, the outputs of a deleted job's run;
@@ -49,7 +49,6 @@ class RunProvider(Provider):
         record = Record(api, record_folder(props), props.get("model"), sends=bool(props.get("claim")))
         wait = Waiting(
             api,
-            props["rank0"],
             suspended=bool(props.get("suspend")),
             queue=props.get("queue") or "",
             epochs=lambda: epochs_of(folder),

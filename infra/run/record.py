@@ -21,7 +21,7 @@ from typing import Any
 from infra import agreed
 from infra.atomic_file import replacing
 from infra.job.pod import TAKES
-from infra.objects.job_kinds import TRAINJOB, JobKind
+from infra.objects.job_kinds import JobKind
 from infra.run import job_status
 from infra.run.job_api import JobApi
 from infra.run.log_follower import LogLine
@@ -212,7 +212,7 @@ class Record:
 
     def _judge(self, job: dict[str, Any], pods: list[dict[str, Any]], found: Iterable[object]) -> None:
         now, message = job_status.condition(job)
-        self._leader = leader(job, self.api.name, self.api.kind)
+        self._leader = self.api.leader(job)
         states = (
             (each.get(key) or {}).get(how) or {}
             for pod in pods
@@ -299,14 +299,6 @@ def _processes(job: Mapping[str, Any]) -> int | None:
     spec = job["spec"]
     per_pod = spec.get("nprocPerNode") or (spec.get("trainer") or {}).get("numProcPerNode") or 1
     return job_status.wanted_pods(dict(job)) * int(per_pod) if str(per_pod).isdigit() else None
-
-
-def leader(job: Mapping[str, Any], name: str, kind: JobKind) -> str:
-    """The beginning of the name of rank 0's pod."""
-    if kind is TRAINJOB:
-        return f"{name}-{kind.container}-0-0-"
-    has_master = "Master" in (job["spec"].get("pytorchReplicaSpecs") or {})
-    return f"{name}-{'master' if has_master else 'worker'}-0"
 
 
 def place(folder: Path, model: str) -> None:

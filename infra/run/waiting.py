@@ -52,7 +52,6 @@ class Waiting:
     """One wait for a job: the last state that was seen, and since when it has not changed.
 
     Parameters:
-        rank0: the name of the pod whose log shows the progress; it ends in `-` if Kubernetes adds a suffix.
         epochs: returns the number of epochs of the whole run; None while it is unknown.
         suspended: whether the stack file asks for a suspended job.
         queue: the Kueue queue in which the job waits suspended, without a time limit; empty if the job has no queue.
@@ -67,7 +66,6 @@ class Waiting:
     def __init__(
         self,
         api: JobApi,
-        rank0: str,
         *,
         suspended: bool = False,
         queue: str = "",
@@ -76,7 +74,7 @@ class Waiting:
     ) -> None:
         self.api, self.suspended, self.queue = api, suspended, queue
         self.record = record or Record(api)
-        self.follower = LogFollower(api, rank0, epochs, self.record.follow)
+        self.follower = LogFollower(api, epochs, self.record.follow)
         self.pods: list[dict[str, Any]] = []
         self.shown = self.shown_pods = self.shown_progress = ""
         self.progress_at = float("-inf")
@@ -111,7 +109,7 @@ class Waiting:
         """The condition that ended the job; empty if it has not ended. Raises as `until_end` does."""
         now, message = job_status.condition(job)
         self.pods = pods = self.api.pods(latest=now in job_status.ENDS)
-        self.follower.find_pod(pods)
+        self.follower.find_pod(job, pods)
         found = self._troubles(job, pods)
         self.record.see(job, pods, found)
         self._show_pods(pods)

@@ -82,7 +82,7 @@ def test_the_new_address_is_taken_over_in_place(held: dict[str, dict[str, Any]])
     assert not any(of(inputs).diff("id", inputs | OUTCOME, inputs).changes for inputs in held.values())
 
 
-PROPS = {"namespace": "team", "job": "j", "uid": "u", "run": "j-1", "rank0": "j-master-0"}
+PROPS = {"namespace": "team", "job": "j", "uid": "u", "run": "j-1"}
 PROPS |= {"jobStatus": "Succeeded"}
 
 

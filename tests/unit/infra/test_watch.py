@@ -143,9 +143,9 @@ def test_the_newest_job_of_an_engine_is_followed(
     followed: list[tuple[str, str]] = []
 
     class Noted(Waiting):
-        def __init__(self, api: JobApi, rank0: str, **given: Any) -> None:
-            super().__init__(api, rank0, **given)
-            followed.append((api.name, rank0))
+        def __init__(self, api: JobApi, **given: Any) -> None:
+            super().__init__(api, **given)
+            followed.append((api.name, api.leader({"spec": {"pytorchReplicaSpecs": {"Master": {}}}})))
 
         def until_end(self) -> str:
             raise JobGoneError("enough")

@@ -56,7 +56,8 @@ class Logged(FakeApi):
 
 def followed(api: Logged, *pods: dict[str, Any]) -> LogFollower:
     """The follower after it has seen the pod in each of these states, and has read all that was served meanwhile."""
-    follower = LogFollower(api, "j-master-0")
+    follower = LogFollower(api)
+    follower.pod = "j-master-0"
     for pod in pods:
         follower.ensure_started([pod])
         assert follower.thread
@@ -132,7 +133,7 @@ def test_carriage_returns_alone_are_progress(monkeypatch: pytest.MonkeyPatch, gr
     bars: list[bytes | Exception] = [timed(1, bar(0, 9)), BROKEN]
     api = Printing(*[bars] * (40 if grows else 1), looks=40)
     api._pods = [rank0()]
-    wait = Waiting(api, "j-master-0")
+    wait = Waiting(api)
     error, said = (AssertionError, "do not end") if grows else (NoProgressError, "no progress for 30 minutes")
     with pytest.raises(error, match=said):
         wait.until_end()

@@ -174,9 +174,8 @@ def follow(monkeypatch: pytest.MonkeyPatch, run: Path) -> Follow:
     def followed(cluster: Cluster, model: str | None = None) -> list[str]:
         shown: list[str] = []
         api = cluster.api(monkeypatch, shown)
-        leader = record.leader(job(cluster.kind), "j", cluster.kind)
         try:
-            Waiting(api, leader, record=Record(api, run, model)).until_end()
+            Waiting(api, record=Record(api, run, model)).until_end()
         except (RunFailedError, JobGoneError) as error:
             shown.append(str(error))
         return shown
@@ -414,7 +413,7 @@ def test_the_record_of_a_run_elsewhere_goes_to_its_volume_too(
     monkeypatch.setattr(provider, "_job", lambda _: cluster.api(monkeypatch))
     monkeypatch.setattr(provider, "send", send)
     place = {"image": "i", "claim": "c", "mountPath": "/m", "copies": str(run.parents[1]), "model": "own.pt"}
-    props = {"namespace": "kubeflow", "job": "j", "uid": "u", "run": "j-1", "rank0": "j-master-0", **place}
+    props = {"namespace": "kubeflow", "job": "j", "uid": "u", "run": "j-1", **place}
     for _ in range(2):
         with nullcontext() if outcome == "Succeeded" else pytest.raises(RunFailedError):
             provider.RunProvider().create(props)
@@ -436,7 +435,7 @@ def test_a_record_that_somebody_else_has_ended_goes_to_the_volume_once(
     monkeypatch.setattr(provider, "_job", lambda _: cluster.api(monkeypatch))
     monkeypatch.setattr(provider, "send", lambda *words, on_top: sent.append((words[3], on_top)))
     place = {"image": "i", "claim": "c", "mountPath": "/m", "copies": str(run.parents[1])}
-    props = {"namespace": "kubeflow", "job": "j", "uid": "u", "run": "j-1", "rank0": first, **place}
+    props = {"namespace": "kubeflow", "job": "j", "uid": "u", "run": "j-1", **place}
     monkeypatch.setattr(provider, "metrics_of", lambda *_: {})
     for _ in range(2):
         provider.RunProvider().create(props)

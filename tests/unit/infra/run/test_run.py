@@ -83,7 +83,7 @@ class FakeApi(JobApi):
 
 
 def end(api: FakeApi, **held: Any) -> str:
-    return Waiting(api, "j-master-0", **held).until_end()
+    return Waiting(api, **held).until_end()
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ CRASHED = [ended("j-worker-0", 1, "1"), ended("j-worker-1", 1, "2")]
 def test_where_the_log_to_blame_is_gone_the_next_one_is_shown(
     api: KeptLogs, followed: list[str], shown: str
 ) -> None:
-    wait = Waiting(api, "j-master-0")
+    wait = Waiting(api)
     wait.follower.latest.extend(followed)
     with pytest.raises(RunFailedError, match=f"(?s){shown}"):
         wait.until_end()
@@ -740,7 +740,7 @@ def test_a_servers_verdict_is_believed(code: int, asked_for_s: float, clock: lis
     assert clock[0] == asked_for_s
 
 
-PROPS = {"namespace": "kubeflow", "job": "j", "uid": "u", "run": "j-1", "rank0": "j-master-0"}
+PROPS = {"namespace": "kubeflow", "job": "j", "uid": "u", "run": "j-1"}
 
 
 @pytest.mark.parametrize("error", TRANSIENT, ids=name_of)
@@ -814,7 +814,7 @@ def test_metrics_outlive_the_pods(log: list[str], expected: tuple[float, float],
     folder = tmp_path / "runs" / "j-1"
     folder.mkdir(parents=True)
     (folder / "metrics.jsonl").write_text(LINES)
-    follower = Waiting(FakeApi([], log=log), "j-master-0").follower
+    follower = Waiting(FakeApi([], log=log)).follower
     found = result.metrics_of(follower, {**PROPS, "models": str(tmp_path)}, lambda _: None)
     assert (found["accuracy"], found["loss"]) == expected
 
@@ -828,7 +828,7 @@ def test_elsewhere_a_pod_reads_the_file(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(result, "running", lambda volume, patience: nullcontext(["exec"]))
     monkeypatch.setattr(result, "read_first", read)
     volume = {"image": "i", "claim": "c", "mountPath": "/opt/mnist/models"}
-    follower = Waiting(FakeApi([]), "j-master-0").follower
+    follower = Waiting(FakeApi([])).follower
     found = result.metrics_of(follower, {**PROPS, **volume}, lambda _: None)
     assert found == {"accuracy": 0.9521, "loss": 0.1332}
 

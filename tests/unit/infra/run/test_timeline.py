@@ -133,7 +133,7 @@ def test_a_wait_leaves_it_however_the_job_ends(
     folder = tmp_path / "runs" / "j-1"
     folder.mkdir(parents=True)
     monkeypatch.setattr(provider, "_job", lambda props: FakeApi([conditions((ended, "True", 9))]))
-    props = {"job": "j", "run": "j-1", "rank0": "j-master-0", "models": str(tmp_path)}
+    props = {"job": "j", "run": "j-1", "models": str(tmp_path)}
     if ended == "Succeeded":
         provider.RunProvider().create(props)
     else:

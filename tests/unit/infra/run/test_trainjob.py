@@ -11,20 +11,16 @@ from typing import Any
 
 import pytest
 
-from infra.config.operator import OperatorApi
 from infra.objects.api import ApiAddress
 from infra.objects.cluster_api import path
 from infra.objects.informer import PAUSE_S
-from infra.objects.job_kinds import JOBSET, TRAINJOB
+from infra.objects.job_kinds import JOBSET, PYTORCHJOB, TRAINJOB, JobKind
 from infra.run import job_api, job_status
-from infra.run.following import rank0_pod
-from infra.run.job_api import JOBSET_UID, TrainJobApi
+from infra.run.job_api import JOBSET_UID, TrainJobApi, api_of
 from infra.run.log_follower import LogFollower
 from infra.run.waiting import RunFailedError, Waiting
 from tests.unit.infra.objects.played_api import Request, listed, play
-from tests.unit.infra.samples import stack
 
-RANK0 = "j-node-0-0-"
 JOBS_SYNC_S = 1
 """Seconds that a Job of Kubernetes 1.34 gathers changes of its pods, before JobSet learns of one that has failed.
 
@@ -241,7 +237,7 @@ def test_a_complete_job_is_a_succeeded_run_with_the_log_of_its_last_rank_0() -> 
     """JobSet makes all pods anew: the one that failed has ended, and is not the one to be read."""
     pods = [pod("j-node-0-0-first", "1", "Failed", 1), pod("j-node-0-0-again", "2", "Succeeded", 0)]
     api = Told([trainjob("Complete")], pods, {"j-node-0-0-again": ["accuracy=0.9"]})
-    wait = Waiting(api, RANK0)
+    wait = Waiting(api)
     assert wait.until_end() == job_status.SUCCEEDED
     assert wait.follower.finish() == ["accuracy=0.9"]
 
@@ -251,7 +247,7 @@ def test_a_failed_job_shows_the_container_that_failed_and_how_to_go_on() -> None
     api = Told([trainjob("Failed", message="jobset failed")], failed, {"j-node-0-1-abcde": ["boom"]})
     told = r"(?s)TrainJob kubeflow/j failed: jobset failed.*pod j-node-0-1-abcde.*boom.*delete trainjob j"
     with pytest.raises(RunFailedError, match=told):
-        Waiting(api, RANK0).until_end()
+        Waiting(api).until_end()
 
 
 @pytest.mark.parametrize(
@@ -282,27 +278,33 @@ def test_a_quota_is_said_that_its_job_meets_after_a_restart(monkeypatch: pytest.
             return super().__call__(request)
 
     with asking(monkeypatch, Refusing()) as api:
-        found = Waiting(api, RANK0)._troubles(trainjob(active=0), api.pods())
+        found = Waiting(api)._troubles(trainjob(active=0), api.pods())
     assert [str(each) for each in found] == ["job j: FailedCreate: exceeded quota"]
 
 
 def test_a_suspended_job_that_is_to_be_is_the_end() -> None:
-    assert Waiting(Told([trainjob("Suspended")], [], {}), RANK0, suspended=True).until_end() == "Suspended"
+    assert Waiting(Told([trainjob("Suspended")], [], {}), suspended=True).until_end() == "Suspended"
 
 
 def test_rank_0_is_followed_into_its_next_pod() -> None:
     first, again = pod("j-node-0-0-first", "1"), pod("j-node-0-0-again", "2")
     api = Told([], [], {"j-node-0-0-first": ["one"], "j-node-0-0-again": ["two"]})
-    follower = LogFollower(api, RANK0)
+    follower = LogFollower(api)
     for pods in ([first, pod("j-node-0-1-other", "3")], [first, again]):
-        follower.find_pod(pods)
+        follower.find_pod(trainjob(), pods)
         follower.ensure_started(pods)
         assert follower.thread is not None
         follower.thread.join()
     assert api.shown == ["j: one", "j: two"]
 
 
-def test_rank_0_is_named_by_the_trainer() -> None:
-    (job,) = stack().jobs
-    assert rank0_pod(job, OperatorApi.V2) == "pytorch-simple-node-0-0-"
-    assert rank0_pod(job) == "pytorch-simple-master-0"
+@pytest.mark.parametrize(
+    ("kind", "job", "named"),
+    [
+        (TRAINJOB, trainjob(), "j-node-0-0-"),
+        (PYTORCHJOB, {"spec": {"pytorchReplicaSpecs": {"Master": {}, "Worker": {}}}}, "j-master-0"),
+        (PYTORCHJOB, {"spec": {"pytorchReplicaSpecs": {"Worker": {}}}}, "j-worker-0"),
+    ],
+)
+def test_rank_0_has_its_kinds_name(kind: JobKind, job: dict[str, Any], named: str) -> None:
+    assert api_of(kind)(ApiAddress(None), "kubeflow", "j", "u", print, kind).leader(job) == named

@@ -82,7 +82,7 @@ def test_what_the_program_shows_of_a_wait_is_understood(monkeypatch: pytest.Monk
     api = FakeApi([job("Created"), job("Created", "Running"), job("Succeeded")], [pod(phase="Running")])
     log = ["Train Epoch: 1 [0/10 (0%)]\tloss=2.0", "accuracy=0.5000", "loss=0.1000", "{metricName: accuracy"]
     api.log_stream = lambda *_: iter(f"{line}\n".encode() for line in log)  # type: ignore[method-assign]
-    wait = Waiting(api, "j-master-0", epochs=lambda: 1)
+    wait = Waiting(api, epochs=lambda: 1)
     wait.until_end()
     wait.follower.finish()
     told = Told()
