@@ -128,7 +128,7 @@ class Page:
     head: Sequence[str]
     details: Sequence[str]
     passed: bool
-    changes: bool
+    changes: bool = True
 
     @property
     def text(self) -> str:
@@ -168,7 +168,7 @@ def page(stack: Stack, file: Path, contents: Mapping[str, str], base: Base) -> P
     head += _consequences(was, keys, objects, there, moved, not refusal)
     head += [*_costs(stack, was, objects), *checks]
     details = ["### Keys", "", NOT_KNOWN, ""] if refusal else _keys(keys) or ([NO_KEY, ""] if before else [])
-    return Page(head, [*details, *values, *_objects(objects, bool(committed))], passed, changes=True)
+    return Page(head, [*details, *values, *_objects(objects, bool(committed))], passed)
 
 
 def _head(stack: str, base: Base) -> list[str]:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from infra import agreed, dataset
@@ -24,15 +22,6 @@ FILE = re.compile(r"Pulumi\.(.+)\.yaml")
 MOST_LINES = 200
 UNCHANGED = "No stack has changed."
 OTHERS = "All other stacks apply the same objects as before."
-
-
-@dataclass(frozen=True)
-class Part:
-    """A stack's text on the page, its text at the end of the page, and whether the stack has no problem."""
-
-    lines: Sequence[str]
-    passed: bool
-    details: Sequence[str] = ()
 
 
 def names(stacks: Path) -> set[str]:
@@ -64,7 +53,7 @@ def _stack_of(name: str) -> str | None:
     return file[1] if file else None
 
 
-def part(stacks: Path, name: str, base: page.Base) -> Part | None:
+def part(stacks: Path, name: str, base: page.Base) -> page.Page | None:
     """The page's part about the stack `name`; None if nothing changed and nothing is wrong."""
     file = stacks / f"Pulumi.{name}.yaml"
     if not file.exists():
@@ -73,16 +62,16 @@ def part(stacks: Path, name: str, base: page.Base) -> Part | None:
         stack = from_file(file)
         contents = folder.files(stack)
     except (ConfigError, CommandError, dataset.DataError) as error:
-        return Part(page.refused(name, base, str(error)).splitlines(), False)
+        return page.Page(page.refused(name, base, str(error)).splitlines(), [], passed=False)
     found = page.page(stack, file, contents, base)
     difference = folder.stale(stacks, name, contents)
     if found.passed and not difference and not found.changes and not _differs(stacks, name, base.folder):
         return None
     details = [*found.details, *_stale(difference)]
-    return Part(
+    return page.Page(
         [*found.head, *(_told_stale(name) if difference else ())],
-        found.passed and not difference,
         [f"## In stack `{name}`", "", *details] if details else [],
+        found.passed and not difference,
     )
 
 
@@ -96,7 +85,7 @@ def _differs(stacks: Path, name: str, before: Path) -> bool:
     return not is_same or folder.on_disk(stacks, name) != folder.on_disk(before, name)
 
 
-def _gone(stacks: Path, name: str) -> Part:
+def _gone(stacks: Path, name: str) -> page.Page:
     lines = [
         f"## Stack `{name}`",
         "",
@@ -110,7 +99,7 @@ def _gone(stacks: Path, name: str) -> Part:
             f"Run `git rm -r stacks/{folder.RENDERED}/{name}`, and commit.",
             "",
         ]
-    return Part(lines, not stays)
+    return page.Page(lines, [], passed=not stays)
 
 
 def _told_stale(name: str) -> tuple[str, ...]:
@@ -145,7 +134,7 @@ def text(stacks: Path, base: page.Base, commit: str) -> tuple[str, bool]:
             "",
         ]
         lines += [*(f"- {page.code(each)}" for each in odd), ""]
-    lines += [line for each in shown for line in each.lines]
+    lines += [line for each in shown for line in each.head]
     if not shown and not odd:
         lines.append(UNCHANGED)
     elif shown and len(shown) < len(found):
