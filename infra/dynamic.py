@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from inspect import get_annotations
+from typing import Any, ClassVar
 
-from pulumi.dynamic import ConfigureRequest, DiffResult, ReadResult, ResourceProvider, UpdateResult
+import pulumi
+from pulumi.dynamic import ConfigureRequest, DiffResult, ReadResult, Resource, ResourceProvider, UpdateResult
 
 Props = dict[str, Any]
 GONE = ""
@@ -58,6 +60,25 @@ class Provider(ResourceProvider):
     def is_outdated(self, olds: Props, news: Props) -> bool:
         """Whether an update has to do the work of `create` again."""
         return bool(changed(self.updated_by, olds, news))
+
+
+class DynamicResource(Resource):
+    """The base of our dynamic resources. The annotated attributes of a class are its resource's outputs.
+
+    Parameters of a class:
+        provider: what creates its resources.
+        name: the end of the resource's type; else the name of the class.
+    """
+
+    _provider_class: ClassVar[type[Provider]]
+
+    def __init_subclass__(cls, provider: type[Provider], name: str = "") -> None:
+        super().__init_subclass__(module="trainstack", name=name or cls.__name__)
+        cls._provider_class = provider
+
+    def __init__(self, name: str, props: Props, opts: pulumi.ResourceOptions | None = None) -> None:
+        outputs = dict.fromkeys(get_annotations(type(self)))
+        super().__init__(self._provider_class(), name, outputs | props, opts)
 
 
 class _Messages:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pulumi
-from pulumi.dynamic import Resource
 
 from infra.config import build_context
-from infra.dynamic import Props
+from infra.dynamic import DynamicResource, Props
 from infra.image import project, push, requirements
 from infra.image.providers import EngineImageProvider
 
@@ -48,10 +46,7 @@ class ProjectImageProvider(EngineImageProvider):
         )
 
 
-class ProjectImage(Resource, module="trainstack", name="ProjectImage"):
+class ProjectImage(DynamicResource, provider=ProjectImageProvider):
     """Output: `image`, its name in the engine."""
 
     image: pulumi.Output[str]
-
-    def __init__(self, name: str, props: dict[str, Any], opts: pulumi.ResourceOptions) -> None:
-        super().__init__(ProjectImageProvider(), name, {**props, "image": None}, opts)

@@ -5,15 +5,14 @@ from __future__ import annotations
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pulumi
-from pulumi.dynamic import CreateResult, ReadResult, Resource
+from pulumi.dynamic import CreateResult, ReadResult
 
 from infra import docker, paths
 from infra.clusters import registries
 from infra.config.image import Target
-from infra.dynamic import Props, Provider, missing, plain_props
+from infra.dynamic import DynamicResource, Props, Provider, missing, plain_props
 from infra.image import inputs, push
 from infra.image.inputs import DOCKERFILE, REPOSITORY
 from infra.process import CommandError, pipe
@@ -76,13 +75,10 @@ class BuiltImageProvider(EngineImageProvider):
         push.docker_build(place, place / DOCKERFILE, props["arguments"], image, "--target", props["target"])
 
 
-class BuiltImage(Resource, module="trainstack", name="BuiltImage"):
+class BuiltImage(DynamicResource, provider=BuiltImageProvider):
     """Output: `image`, its name in the engine."""
 
     image: pulumi.Output[str]
-
-    def __init__(self, name: str, props: dict[str, Any], opts: pulumi.ResourceOptions) -> None:
-        super().__init__(BuiltImageProvider(), name, {**props, "image": None}, opts)
 
 
 class RegistryImageProvider(Provider):
@@ -105,14 +101,11 @@ class RegistryImageProvider(Provider):
         return ReadResult(id_, plain_props(props)) if there else missing()
 
 
-class RegistryImage(Resource, module="trainstack", name="RegistryImage"):
+class RegistryImage(DynamicResource, provider=RegistryImageProvider):
     """Outputs: `digest`, and `reference` by which the nodes pull it."""
 
     digest: pulumi.Output[str]
     reference: pulumi.Output[str]
-
-    def __init__(self, name: str, props: dict[str, Any], opts: pulumi.ResourceOptions) -> None:
-        super().__init__(RegistryImageProvider(), name, {**props, "digest": None, "reference": None}, opts)
 
 
 class RepositoryImageProvider(Provider):
@@ -129,14 +122,11 @@ class RepositoryImageProvider(Provider):
         return CreateResult(props["repository"], plain_props(props) | made)
 
 
-class RepositoryImage(Resource, module="trainstack", name="RepositoryImage"):
+class RepositoryImage(DynamicResource, provider=RepositoryImageProvider):
     """Outputs: `digest` and `reference`."""
 
     digest: pulumi.Output[str]
     reference: pulumi.Output[str]
-
-    def __init__(self, name: str, props: dict[str, Any], opts: pulumi.ResourceOptions) -> None:
-        super().__init__(RepositoryImageProvider(), name, {**props, "digest": None, "reference": None}, opts)
 
 
 class ImportedImageProvider(Provider):
@@ -152,13 +142,10 @@ class ImportedImageProvider(Provider):
         return CreateResult(props["image"], plain_props(props) | {"reference": props["image"]})
 
 
-class ImportedImage(Resource, module="trainstack", name="ImportedImage"):
+class ImportedImage(DynamicResource, provider=ImportedImageProvider):
     """Output `reference`: the name with a tag; the hash of the image's inputs makes the tag unique."""
 
     reference: pulumi.Output[str]
-
-    def __init__(self, name: str, props: dict[str, Any], opts: pulumi.ResourceOptions) -> None:
-        super().__init__(ImportedImageProvider(), name, {**props, "reference": None}, opts)
 
 
 class PulledImagesProvider(Provider):
@@ -174,8 +161,5 @@ class PulledImagesProvider(Provider):
         return CreateResult(props["instance"], plain_props(props))
 
 
-class PulledImages(Resource, module="trainstack", name="PulledImages"):
+class PulledImages(DynamicResource, provider=PulledImagesProvider):
     """Images that the nodes pull while the operator starts."""
-
-    def __init__(self, name: str, props: dict[str, Any], opts: pulumi.ResourceOptions) -> None:
-        super().__init__(PulledImagesProvider(), name, props, opts)

@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import pulumi
-from pulumi.dynamic import CreateResult, Resource
+from pulumi.dynamic import CreateResult
 
 from infra import agreed
-from infra.dynamic import Props, Provider, plain_props
+from infra.dynamic import DynamicResource, Props, Provider, plain_props
 from infra.objects.labels import MANAGED_BY, OWNER, STACK
 
 
@@ -42,13 +42,10 @@ class OwnerProvider(Provider):
         return CreateResult(owner, plain_props(props) | {"owner": owner})
 
 
-class Owner(Resource, module="trainstack", name="Owner"):
+class Owner(DynamicResource, provider=OwnerProvider):
     """Output `owner`: the random id of this stack, 16 hexadecimal digits."""
 
     owner: pulumi.Output[str]
-
-    def __init__(self, stack: str) -> None:
-        super().__init__(OwnerProvider(), stack, {"stack": stack, "owner": None})
 
 
 def marked(metadata: Mapping[str, Any], stack: str, owner: object) -> dict[str, Any]:
@@ -59,7 +56,7 @@ def marked(metadata: Mapping[str, Any], stack: str, owner: object) -> dict[str, 
 
 def mark_objects(stack: str) -> None:
     """Create the stack's id, and mark every Kubernetes object that the program registers after this."""
-    owner = Owner(stack).owner
+    owner = Owner(stack, {"stack": stack}).owner
 
     def mark(args: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult | None:
         if not args.type_.startswith(agreed.OBJECT):

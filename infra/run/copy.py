@@ -10,14 +10,14 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import pulumi
-from pulumi.dynamic import CreateResult, ReadResult, Resource
+from pulumi.dynamic import CreateResult, ReadResult
 
 from infra import paths
 from infra.atomic_file import replacing
-from infra.dynamic import ADDRESS, Props, Provider, missing, plain_props, show
+from infra.dynamic import ADDRESS, DynamicResource, Props, Provider, missing, plain_props, show
 from infra.objects.retry import Patience
 from infra.run.reader_pod import MountedClaim, ReadError, put, read_first, read_folder, running
 
@@ -123,11 +123,8 @@ class CopyProvider(Provider):
         return ReadResult(id_, plain_props(props)) if paths.resolved(props["target"]).exists() else missing()
 
 
-class ModelCopy(Resource, module="trainstack", name="ModelCopy"):
+class ModelCopy(DynamicResource, provider=CopyProvider):
     """The model on this machine. Outputs: `target`, `sha256`."""
 
     target: pulumi.Output[str]
     sha256: pulumi.Output[str]
-
-    def __init__(self, name: str, props: dict[str, Any], opts: pulumi.ResourceOptions) -> None:
-        super().__init__(CopyProvider(), name, {**props, "sha256": None}, opts)

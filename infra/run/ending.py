@@ -23,15 +23,13 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import Any
 
 from kubernetes.client.exceptions import ApiException
 from kubernetes.config import ConfigException
-from pulumi import ResourceOptions
-from pulumi.dynamic import CreateResult, Resource
+from pulumi.dynamic import CreateResult
 
 from infra import agreed
-from infra.dynamic import ADDRESS, Props, Provider, plain_props, show
+from infra.dynamic import ADDRESS, DynamicResource, Props, Provider, plain_props, show
 from infra.objects.api import ApiAddress
 from infra.objects.job_kinds import PYTORCHJOB, TRAINJOB
 from infra.objects.labels import OF_JOBSET, RUN, job_of
@@ -172,8 +170,5 @@ def _wait(left: Mapping[Which, JobApi]) -> None:
         time.sleep(PAUSE_S)
 
 
-class Ending(Resource, module="trainstack", name="TrainJobEnding"):
+class Ending(DynamicResource, provider=EndingProvider, name="TrainJobEnding"):
     """Exists as long as its TrainJob. It is deleted before the TrainJob."""
-
-    def __init__(self, name: str, props: dict[str, Any], opts: ResourceOptions) -> None:
-        super().__init__(EndingProvider(), name, props, opts)

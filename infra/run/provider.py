@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any
 
 import pulumi
 from kubernetes.config import ConfigException
-from pulumi.dynamic import CreateResult, ReadResult, Resource
+from pulumi.dynamic import CreateResult, ReadResult
 
 from infra import agreed
-from infra.dynamic import ADDRESS, Props, Provider, missing, plain_props, show
+from infra.dynamic import ADDRESS, DynamicResource, Props, Provider, missing, plain_props, show
 from infra.objects.api import ApiAddress
 from infra.objects.job_kinds import NAMES, PYTORCHJOB, JobKind
 from infra.objects.retry import UnreachableError
@@ -133,13 +132,9 @@ def _kind(props: Props) -> JobKind:
     return NAMES[props.get("kind") or PYTORCHJOB.kind]
 
 
-class Run(Resource, module="trainstack", name="Run"):
+class Run(DynamicResource, provider=RunProvider):
     """Outputs: `jobStatus`, `accuracy`, `loss`. Replaced if the job is replaced."""
 
     jobStatus: pulumi.Output[str]  # noqa: N815 - Pulumi finds outputs by their names
     accuracy: pulumi.Output[float | None]
     loss: pulumi.Output[float | None]
-
-    def __init__(self, name: str, props: dict[str, Any], opts: pulumi.ResourceOptions) -> None:
-        outputs = dict.fromkeys(RESULTS)
-        super().__init__(RunProvider(), name, {**props, **outputs}, opts)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
 
 import pulumi
 from kubernetes.client.exceptions import ApiException
-from pulumi.dynamic import CreateResult, Resource
+from pulumi.dynamic import CreateResult
 
 from infra import volumes
 from infra.clusters.cluster import Cluster
@@ -17,7 +16,7 @@ from infra.config import Stack
 from infra.config.errors import paragraph
 from infra.config.storage_kinds import StorageKind
 from infra.config.training import Dataset
-from infra.dynamic import ADDRESS, Props, Provider, plain_props, show
+from infra.dynamic import ADDRESS, DynamicResource, Props, Provider, plain_props, show
 from infra.job import helper_pods
 from infra.job.context import context
 from infra.job.run_id import run_id
@@ -67,13 +66,10 @@ def refusal(props: Props, found: str) -> str:
     return paragraph(props["file"], "trainstack:storage.shared", "true", allowed, fix)
 
 
-class SharedFolder(Resource, module="trainstack", name="SharedFolder"):
+class SharedFolder(DynamicResource, provider=SharedFolderProvider):
     """A folder that all nodes see. Output: `nodes`, the probed nodes."""
 
     nodes: pulumi.Output[list[str]]
-
-    def __init__(self, name: str, props: dict[str, Any], opts: pulumi.ResourceOptions) -> None:
-        super().__init__(SharedFolderProvider(), name, props, opts)
 
 
 def register(

@@ -6,11 +6,10 @@ import time
 from typing import Any
 
 from kubernetes.client.exceptions import ApiException
-from pulumi import ResourceOptions
-from pulumi.dynamic import CreateResult, Resource
+from pulumi.dynamic import CreateResult
 
 from infra.config.operator import OperatorApi
-from infra.dynamic import ADDRESS, Props, Provider, plain_props, show
+from infra.dynamic import ADDRESS, DynamicResource, Props, Provider, plain_props, show
 from infra.objects.api import ApiAddress
 from infra.objects.cluster_api import ClusterApi
 from infra.objects.job_kinds import FLAVOR, JOBSET, KUEUE, PYTORCHJOB, RUNTIME, TRAINJOB
@@ -122,8 +121,5 @@ class WebhookProvider(Provider):
         return CreateResult(props["namespace"], plain_props(props))
 
 
-class Webhook(Resource, module="trainstack", name="OperatorWebhook"):
+class Webhook(DynamicResource, provider=WebhookProvider, name="OperatorWebhook"):
     """Exists once jobs can be created."""
-
-    def __init__(self, name: str, props: dict[str, Any], opts: ResourceOptions) -> None:
-        super().__init__(WebhookProvider(), name, props, opts)

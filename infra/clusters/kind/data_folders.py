@@ -11,14 +11,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pulumi
-from pulumi.dynamic import CreateResult, ReadResult, Resource
+from pulumi.dynamic import CreateResult, ReadResult
 
 from infra import agreed, paths
 from infra.config import ConfigError, Stack
 from infra.config.build_context import resolved
 from infra.config.data_sets import DataSet
 from infra.config.errors import not_allowed
-from infra.dynamic import Props, Provider, missing, plain_props
+from infra.dynamic import DynamicResource, Props, Provider, missing, plain_props
 
 
 class DataFolderError(RuntimeError):
@@ -197,14 +197,11 @@ class LinkedFolderProvider(Provider):
                 outer.rmdir()
 
 
-class LinkedFolder(Resource, module="trainstack", name="LinkedFolder"):
+class LinkedFolder(DynamicResource, provider=LinkedFolderProvider):
     """A folder below data/ of the clone, linked or copied from a folder of this machine.
 
     It outlives the cluster, and is deleted with the stack.
     """
-
-    def __init__(self, name: str, props: Props, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__(LinkedFolderProvider(), name, props, opts)
 
 
 def register(stack: Stack, found: Mapping[str, str]) -> list[pulumi.Resource]:

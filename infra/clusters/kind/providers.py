@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pulumi
-from pulumi.dynamic import CreateResult, DiffResult, ReadResult, Resource, UpdateResult
+from pulumi.dynamic import CreateResult, DiffResult, ReadResult, UpdateResult
 
 from infra import paths
 from infra.clusters import replacement
 from infra.clusters.kind import kind_cli, ownership, registry, repair
 from infra.clusters.kind.config import KindConfig, differences
-from infra.dynamic import Props, Provider, missing, plain_props, show
+from infra.dynamic import DynamicResource, Props, Provider, missing, plain_props, show
 
 
 class ClusterProvider(Provider):
@@ -76,7 +76,7 @@ def _reasons(nodes: list[ownership.Node], olds: Props, news: Props) -> list[str]
     return reasons
 
 
-class KindCluster(Resource, module="trainstack", name="KindCluster"):
+class KindCluster(DynamicResource, provider=ClusterProvider):
     """Outputs: `instance` (the cluster's uid, new for each created cluster), `nodes`, `kubeconfig`."""
 
     instance: pulumi.Output[str]
@@ -84,11 +84,8 @@ class KindCluster(Resource, module="trainstack", name="KindCluster"):
     kubeconfig: pulumi.Output[str]
 
     def __init__(self, name: str, props: dict[str, Any], opts: pulumi.ResourceOptions) -> None:
-        opts = pulumi.ResourceOptions.merge(
-            opts, pulumi.ResourceOptions(additional_secret_outputs=["kubeconfig"], delete_before_replace=True)
-        )
-        outputs = {"instance": None, "nodes": None, "kubeconfig": None}
-        super().__init__(ClusterProvider(), name, {**props, **outputs}, opts)
+        own = pulumi.ResourceOptions(additional_secret_outputs=["kubeconfig"], delete_before_replace=True)
+        super().__init__(name, props, pulumi.ResourceOptions.merge(opts, own))
 
 
 class RegistryProvider(Provider):
@@ -134,13 +131,10 @@ class RegistryProvider(Provider):
         registry.delete(_id)
 
 
-class Registry(Resource, module="trainstack", name="Registry"):
+class Registry(DynamicResource, provider=RegistryProvider):
     """Output `container`: the id of the container."""
 
     container: pulumi.Output[str]
-
-    def __init__(self, name: str, props: dict[str, Any], opts: pulumi.ResourceOptions) -> None:
-        super().__init__(RegistryProvider(), name, {**props, "container": None}, opts)
 
 
 class ConnectionProvider(Provider):
@@ -153,10 +147,7 @@ class ConnectionProvider(Provider):
         return CreateResult(props["registry"], plain_props(props))
 
 
-class Connection(Resource, module="trainstack", name="RegistryConnection"):
+class Connection(DynamicResource, provider=ConnectionProvider, name="RegistryConnection"):
     """The nodes' connection to the registry. Pushes wait for it, because a new connection breaks running pushes."""
 
     container: pulumi.Output[str]
-
-    def __init__(self, name: str, props: dict[str, Any], opts: pulumi.ResourceOptions) -> None:
-        super().__init__(ConnectionProvider(), name, props, opts)

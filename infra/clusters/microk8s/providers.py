@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pulumi
-from pulumi.dynamic import CreateResult, DiffResult, ReadResult, Resource, UpdateResult
+from pulumi.dynamic import CreateResult, DiffResult, ReadResult, UpdateResult
 
 from infra.clusters.microk8s import installation
-from infra.dynamic import Props, Provider, changed, missing, plain_props, show
+from infra.dynamic import DynamicResource, Props, Provider, changed, missing, plain_props, show
 
 
 class MicroK8sProvider(Provider):
@@ -42,7 +42,7 @@ class MicroK8sProvider(Provider):
         installation.delete(_props["name"])
 
 
-class MicroK8sInstallation(Resource, module="trainstack", name="MicroK8s"):
+class MicroK8sInstallation(DynamicResource, provider=MicroK8sProvider, name="MicroK8s"):
     """Outputs: `instance` (the cluster's uid), `ours`, `kubeconfig`."""
 
     instance: pulumi.Output[str]
@@ -50,7 +50,5 @@ class MicroK8sInstallation(Resource, module="trainstack", name="MicroK8s"):
     kubeconfig: pulumi.Output[str]
 
     def __init__(self, name: str, props: dict[str, Any], opts: pulumi.ResourceOptions) -> None:
-        secret = pulumi.ResourceOptions(additional_secret_outputs=["kubeconfig"])
-        outputs = {"instance": None, "ours": None, "kubeconfig": None}
-        merged = pulumi.ResourceOptions.merge(opts, secret)
-        super().__init__(MicroK8sProvider(), name, {**props, **outputs}, merged)
+        own = pulumi.ResourceOptions(additional_secret_outputs=["kubeconfig"])
+        super().__init__(name, props, pulumi.ResourceOptions.merge(opts, own))

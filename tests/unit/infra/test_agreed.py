@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pulumi.dynamic import Resource
 
 from infra import agreed
 from infra.clusters import selection
+from infra.dynamic import DynamicResource
 from infra.objects.owner import Owner
 
 TYPES = {agreed.OWNER, *(kind.resource for kind in selection.PROTOCOLS if kind.resource)}
@@ -16,8 +16,8 @@ TYPES = {agreed.OWNER, *(kind.resource for kind in selection.PROTOCOLS if kind.r
 
 @pytest.mark.parametrize("token", sorted(TYPES))
 def test_a_type_in_the_state_is_that_of_a_class(token: str) -> None:
-    assert Owner in Resource.__subclasses__()
-    assert token in {f"pulumi-python:{each._resource_type_name}" for each in Resource.__subclasses__()}
+    assert Owner in DynamicResource.__subclasses__()
+    assert token in {f"pulumi-python:{each._resource_type_name}" for each in DynamicResource.__subclasses__()}
 
 
 @pytest.mark.parametrize("named", ["", ":", "/a", "/a:{there}", "{there}:/a", ":{there}"])
