@@ -58,18 +58,6 @@ def jobs(clone: Project, api: OperatorApi) -> Iterator[Jobs]:
     clone.stack_file.write_text(before)
 
 
-def test_a_finished_job_is_left_alone(jobs: Jobs) -> None:
-    name = jobs.named("done")
-    jobs.ask(name=name, training=DIGITS)
-    assert jobs.project.up()["job"] == f"kubeflow/{name} Succeeded"
-    before = jobs.uid(name), jobs.starts_of(name)
-    again = jobs.project.up()["output"]
-    assert UNCHANGED.search(again), again
-    assert (jobs.uid(name), jobs.starts_of(name)) == before
-    status = jobs.project.make("status")
-    assert status.returncode == 0, status.stdout
-
-
 def test_a_finished_job_leaves_and_its_run_stays(jobs: Jobs) -> None:
     """The training-operator deletes a PyTorchJob, and `make up` a TrainJob."""
     name = jobs.named("leaving")
@@ -98,11 +86,14 @@ def test_a_finished_job_leaves_and_its_run_stays(jobs: Jobs) -> None:
     assert f"kubeflow/{name} has finished and was deleted; its run is {run.name}" in status.stdout
 
 
-def test_another_pace_of_the_controllers_leaves_the_job(jobs: Jobs) -> None:
+def test_neither_an_update_nor_another_pace_of_the_controllers_touches_a_finished_job(jobs: Jobs) -> None:
     name = jobs.named("paced")
     jobs.ask(name=name, training=DIGITS)
     jobs.project.up()
     before = jobs.uid(name), jobs.starts_of(name)
+    assert UNCHANGED.search(jobs.project.up()["output"])
+    status = jobs.project.make("status")
+    assert status.returncode == 0, status.stdout
     jobs.project.configure({"trainstack:operator": {"concurrency": 7, "qps": 70, "burst": 140}})
     jobs.project.up()
     assert (jobs.uid(name), jobs.starts_of(name)) == before

@@ -58,6 +58,10 @@ def jobs(clone: Project, request: pytest.FixtureRequest) -> Iterator[Jobs]:
     name = made.named("alone")
     made.ask(name=name, queue=QUEUE, training={"dataset": "digits", "epochs": 1})
     assert clone.up()["job"] == f"kubeflow/{name} Succeeded"
+    assert since(made, name, "Finished")
+    left = clone.get(WORKLOAD.resource)["items"]
+    owners = [owner["kind"] for each in left for owner in each["metadata"]["ownerReferences"]]
+    assert owners == [made.kind.kind], "the job before has gone, and its Workload with it"
     tally.place(clone)
     yield made
     clone.stack_file.write_text(before)
@@ -125,21 +129,6 @@ def test_two_jobs_over_a_quota_for_one_start_whole_and_one_after_the_other(
     assert since(jobs, waits, "Admitted") >= since(jobs, runs, "Finished"), (
         "none of it before the other's end"
     )
-
-
-def test_the_stack_goes_to_the_other_api_and_back_through_the_queue(clone: Project) -> None:
-    """Each time Kueue starts anew and admits the new job; the old one goes with its Workload."""
-    before = clone.stack_file.read_text()
-    for api in (OperatorApi.V1, OperatorApi.V2, OperatorApi.V1):
-        jobs = Jobs(clone, api)
-        name = jobs.named("crossing")
-        jobs.ask(name=name, queue=QUEUE, training={"dataset": "digits", "epochs": 1})
-        assert clone.up()["job"] == f"kubeflow/{name} Succeeded"
-        assert since(jobs, name, "Finished")
-        left = clone.get(WORKLOAD.resource)["items"]
-        owners = [owner["kind"] for each in left for owner in each["metadata"]["ownerReferences"]]
-        assert owners == [jobs.kind.kind], "the job before has gone, and its Workload with it"
-    clone.stack_file.write_text(before)
 
 
 @pytest.mark.parametrize(("old", "new"), list(permutations(OperatorApi)))

@@ -73,11 +73,6 @@ def ctrl_c(running: subprocess.Popen[bytes]) -> None:
     [
         pytest.param(node, processes.kill, id="kill-9 while the node starts"),
         pytest.param(operator, ctrl_c, id="Ctrl-C while the operator starts"),
-        pytest.param(
-            *(job, processes.kill),
-            id="kill-9 while the job starts",
-            marks=pytest.mark.slow(reason="one more run of make up; the runbook interrupted-up has it, too"),
-        ),
     ],
 )
 def test_make_up_is_interrupted(project: Project, moment: Moment, end: Callable[..., object]) -> None:
