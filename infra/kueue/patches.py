@@ -20,7 +20,7 @@ REPOSITORY = "registry.k8s.io/kueue/kueue"
 # The image that the release publishes. The release's manifests name another image, which the project uses for tests.
 IMAGE = f"{REPOSITORY}:{vendored.version(PROJECT)}"
 CONTROLLER = "kueue-controller-manager"
-CONFIGURATION, FILE = "kueue-manager-config", "controller_manager_config.yaml"
+FILE = "controller_manager_config.yaml"
 CONFIGURATION_DIGEST = "trainstack/kueue-config"
 API = "trainstack/operator-api"
 """Annotation of Kueue's pod with the value of `operator.api`: a change of the API restarts Kueue."""

@@ -16,7 +16,6 @@ from tests.unit.infra.objects.played_api import play
 from tests.unit.infra.run.test_run import FakeApi, job
 
 AT = "2026-01-01T00:00:{:02}.123456789Z"
-SECOND = "2026-01-01T00:00:{:02}"
 BROKEN = ConnectionResetError("reset")
 CHUNK = 16 * 1024
 """Bytes after which containerd writes a line that has not ended: max_container_log_line_size."""

@@ -7,13 +7,11 @@ from typing import Any
 import pytest
 import yaml
 
-from infra import operators
 from infra.clusters.discovery import ClusterContents
 from infra.config import ConfigError
 from infra.trainer_controller import patches
-from infra.training_operator.plan import Plan, plan
-from infra.upstream import vendored
-from tests.unit.infra.samples import stack, upstreams
+from infra.training_operator.plan import plan
+from tests.unit.infra.samples import stack
 
 ALL = {"concurrency": 7, "qps": 70, "burst": 140}
 UPSTREAM = """\
@@ -28,14 +26,6 @@ clientConnection:
 statusServer:
   qps: 5
 """
-
-
-def arguments(monkeypatch: pytest.MonkeyPatch, **given: Any) -> list[str]:
-    monkeypatch.setattr(vendored, "objects", upstreams)
-    planned = Plan(crd=True, operator=True, namespaces=())
-    found = operators.manifests(stack(operator=given), planned)
-    (deployment,) = [each for each in found if each["kind"] == "Deployment"]
-    return list(deployment["spec"]["template"]["spec"]["containers"][0]["args"])
 
 
 def settings(*, reports: bool = False, **given: Any) -> dict[str, Any]:
