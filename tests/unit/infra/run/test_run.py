@@ -592,19 +592,20 @@ def test_a_queue_that_cannot_be_asked_for_is_taken_to_be_there(
     assert api.shown[0] == QUEUED
 
 
-def test_a_quota_is_reported_at_once() -> None:
-    event = {"reason": "FailedCreatePod", "message": "exceeded quota: team", "lastTimestamp": "1"}
-    api = FakeApi([job("Created"), job("Succeeded")], events=[event])
-    end(api)
-    assert api.shown[0] == "j: Created; job j: FailedCreatePod: exceeded quota: team"
+ADMITTED = {**job("Created", "Suspended"), "spec": {**SPEC, "runPolicy": {"suspend": False}}}
+"""The training-operator leaves the condition Suspended until it has created a pod."""
 
 
-def test_a_quota_is_reported_of_a_job_that_kueue_has_admitted(queues: dict[str, Any]) -> None:
-    """The training-operator leaves the condition Suspended until it has created a pod."""
+@pytest.mark.usefixtures("queues")
+@pytest.mark.parametrize(
+    ("first", "queue"),
+    [(job("Created"), {}), (ADMITTED, {"queue": "team-a"})],
+    ids=["without a queue", "admitted by Kueue"],
+)
+def test_a_quota_is_reported_at_once(first: dict[str, Any], queue: dict[str, str]) -> None:
     event = {"reason": "FailedCreatePod", "message": "exceeded quota: team", "lastTimestamp": "1"}
-    admitted = {**job("Created", "Suspended"), "spec": {**SPEC, "runPolicy": {"suspend": False}}}
-    api = FakeApi([admitted, job("Succeeded")], events=[event])
-    assert end(api, queue="team-a") == "Succeeded"
+    api = FakeApi([first, job("Succeeded")], events=[event])
+    assert end(api, **queue) == "Succeeded"
     assert api.shown[0] == "j: Created; job j: FailedCreatePod: exceeded quota: team"
 
 
@@ -845,21 +846,16 @@ def test_a_log_that_the_node_has_removed_is_that_of_the_current_start(
     assert api.last_lines("j-master-0", "pytorch", previous=True) == []
 
 
-def test_a_log_that_this_user_may_not_read_holds_up_nobody(
-    clock: list[float], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("answer", "previous", "longest_s"),
+    [(403, True, 0), (502, False, 19)],
+    ids=["this user may not read it", "the kubelet is away"],
+)
+def test_a_log_that_cannot_be_read_holds_up_the_log_alone(
+    answer: int, previous: bool, longest_s: float, clock: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each look at a failing job waited 20 s for it."""
-    play(monkeypatch, lambda _: 403)
+    """Each look at a failing job waited 20 s for a log that this user may not read."""
+    play(monkeypatch, lambda _: answer)
     api = JobApi(ApiAddress(None), "kubeflow", "j", "u", lambda _: None)
-    began = clock[0]
-    assert api.last_lines("j-master-0", "pytorch", previous=True) == []
-    assert clock[0] == began
-
-
-def test_a_kubelet_that_is_away_holds_up_the_log_alone(
-    clock: list[float], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    play(monkeypatch, lambda _: 502)
-    api = JobApi(ApiAddress(None), "kubeflow", "j", "u", lambda _: None)
-    assert api.last_lines("j-master-0", "pytorch") == []
-    assert clock[0] < 20
+    assert api.last_lines("j-master-0", "pytorch", previous=previous) == []
+    assert clock[0] <= longest_s
