@@ -1,6 +1,7 @@
 """Wrong stack files in real previews: refused before anything is registered, the error complete.
 
 The table is the unit tests' own; what is new here is Pulumi: its reading of the stack file, its exit code, its events.
+That a good stack file registers, test_stacks.py says.
 How long a refusal takes is measured in tests/bench.
 """
 
@@ -10,9 +11,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.preview.project import ABSENT, Project
+from tests.preview.project import Project
 from tests.unit.infra.config.wrong_stacks import CASES
-from tests.unit.infra.samples import JOB
 
 FAILED = (1, 255)  # as the present CLI ends, and as older ones do
 
@@ -37,11 +37,3 @@ def test_is_refused_in_preview(project: Project, name: str) -> None:
     case.check(text)
     assert case.key.rpartition(".")[2] in found.shown, "the user sees it, too"
     assert "Traceback" not in found.shown
-
-
-def test_a_good_stack_file_registers(project: Project) -> None:
-    """Else the tests above could not fail."""
-    project.configure({"cluster": {"name": ABSENT}, "job": JOB})
-    found = project.preview()
-    assert found.status == 0, found.shown
-    assert "kubernetes:kubeflow.org/v1:PyTorchJob" in found.registered

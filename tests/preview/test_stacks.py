@@ -67,13 +67,3 @@ def said(job: dict[str, Any]) -> tuple[Any, ...]:
     # A stack that was never up has no id yet.
     labels = {key: value for key, value in metadata["labels"].items() if key != OWNER}
     return {**metadata, "labels": labels}, words
-
-
-def test_there_are_five() -> None:
-    assert {file.stem.removeprefix("Pulumi.") for file in STACKS} >= {
-        "dev",
-        "microk8s",
-        "gpu",
-        "nccl",
-        "existing",
-    }
