@@ -118,11 +118,6 @@ def test_only_what_is_missing_is_installed(crd: bool, operator: bool) -> None:
     assert {each["kind"] == CRD_KIND for each in found} == ({True} if crd else {False} if operator else set())
 
 
-def test_a_trainer_that_is_there_is_used() -> None:
-    found = plan(stack(**V2), ClusterContents(crd=True, operator=True, namespaces=frozenset({"kubeflow"})))
-    assert found == Plan(crd=False, operator=False, namespaces=())
-
-
 def test_a_jobset_that_is_there_is_used_and_left_as_it_is() -> None:
     planned = plan(stack(**V2), ClusterContents(beneath=True, namespaces=frozenset({"kubeflow"})))
     assert planned == Plan(crd=True, operator=True, namespaces=(), beneath=False)

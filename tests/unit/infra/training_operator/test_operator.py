@@ -202,21 +202,24 @@ def test_devices_of_all_nodes_count() -> None:
     }
 
 
-def test_auto_uses_what_was_there() -> None:
-    found = ClusterContents(namespaces=frozenset({"kubeflow"}), crd=True, operator=True)
-    planned = plan(stack(operator={"install": "auto"}), found)
-    assert (planned.crd, planned.operator, planned.namespaces) == (False, False, ())
+ALL = ClusterContents(namespaces=frozenset({"kubeflow"}), crd=True, operator=True)
+NO_NAMESPACE = ClusterContents(crd=True, operator=True)
 
 
-def test_auto_installs_what_is_missing() -> None:
-    planned = plan(stack(), ClusterContents())
-    assert (planned.crd, planned.operator, planned.namespaces) == (True, True, ("kubeflow",))
-
-
-def test_never_installs_nothing_but_the_namespace_of_the_job() -> None:
-    known = stack(operator={"install": "never"}, cluster={"namespace": "team"})
-    planned = plan(known, ClusterContents(namespaces=frozenset({"kubeflow"}), crd=True, operator=True))
-    assert (planned.crd, planned.operator, planned.namespaces) == (False, False, ("team",))
+@pytest.mark.parametrize(
+    ("operator", "found", "expected"),
+    [
+        ({"install": "auto"}, ALL, Plan(False, False, ())),
+        ({"api": "v2"}, ALL, Plan(False, False, ())),
+        ({}, ClusterContents(), Plan(True, True, ("kubeflow",))),
+        ({"install": "never", "namespace": "another"}, NO_NAMESPACE, Plan(False, False, ("kubeflow",))),
+    ],
+    ids=["all is there", "of Trainer, too", "all is missing", "never, but the job's namespace"],
+)
+def test_what_is_missing_is_installed(
+    operator: dict[str, Any], found: ClusterContents, expected: Plan
+) -> None:
+    assert plan(stack(operator=operator), found) == expected
 
 
 @pytest.mark.parametrize(
