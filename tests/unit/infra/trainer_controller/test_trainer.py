@@ -12,13 +12,10 @@ from infra import operators, stack_plan
 from infra.clusters.discovery import ClusterContents
 from infra.config import ConfigError
 from infra.config.operator import OperatorApi
-from infra.guard import policy_rules
-from infra.guard.conditions import Allowed
 from infra.objects.job_kinds import RUNTIME, TRAINJOB
 from infra.objects.labels import STACK
 from infra.review import folder, gitops
 from infra.trainer_controller import patches
-from infra.training_operator import webhook
 from infra.training_operator.patches import CRD_KIND
 from infra.training_operator.plan import Plan, plan
 from infra.upstream import vendored
@@ -124,15 +121,6 @@ def test_a_jobset_that_is_there_is_used_and_left_as_it_is() -> None:
     found = {each["metadata"]["name"] for each in operators.manifests(stack(**V2), planned)}
     assert found.isdisjoint(each["metadata"]["name"] for each in UPSTREAM["jobset"])
     assert {patches.TRAINER, *TRAINJOB.crds[1:]} <= found
-
-
-def test_each_program_with_webhooks_is_asked() -> None:
-    asked = webhook.probes(OperatorApi.V2, "kubeflow")
-    assert [probe["kind"] for probe in asked] == ["JobSet", "TrainingRuntime"]
-    for probe in asked:
-        assert probe["metadata"]["namespace"] == "kubeflow"
-        assert policy_rules.violations([probe], Allowed((), frozenset(), ())) == []
-    assert [probe["kind"] for probe in webhook.probes(OperatorApi.V1, "kubeflow")] == ["PyTorchJob"]
 
 
 def test_a_review_shows_runtime_and_job_and_no_definition() -> None:

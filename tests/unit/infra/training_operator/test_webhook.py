@@ -96,6 +96,7 @@ def test_the_server_is_only_asked_what_it_would_do(
     assert {(each.method, each.query["dryRun"]) for each in asked} == {("POST", "All")}
 
 
-def test_the_question_keeps_to_the_policies() -> None:
+@pytest.mark.parametrize("api", OperatorApi)
+def test_the_question_keeps_to_the_policies(api: OperatorApi) -> None:
     """A namespace that refuses what breaks them has to let it through to the webhook."""
-    assert policy_rules.violations([webhook.probe_job("team")], Allowed(())) == []
+    assert policy_rules.violations(webhook.probes(api, "team"), Allowed(())) == []
