@@ -23,11 +23,6 @@ PROPS = {"name": "c", "config": KindConfig(name="c", stack="dev").encode(), "ins
 """Properties of a cluster `c`, of any kind."""
 
 
-@pytest.fixture
-def engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Engine:
-    return Engine(monkeypatch, tmp_path)
-
-
 def lost(kind: ClusterKind) -> bool:
     return selection.is_lost(kind, PROPS)
 

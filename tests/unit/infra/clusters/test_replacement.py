@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,11 +23,6 @@ CHANGES: dict[str, Any] = {
     "workers": 1,
     "api_server_port": 6443,
 }
-
-
-@pytest.fixture
-def engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Engine:
-    return Engine(monkeypatch, tmp_path)
 
 
 @pytest.fixture
