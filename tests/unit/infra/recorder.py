@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import runpy
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from infra import dataset, docker, paths
 from infra.upstream import vendored
 from tests.unit.infra.samples import upstreams
 
+PROGRAM = Path(paths.__file__).parent / "__main__.py"
 REFERENCE = "trainstack-dev-registry:5000/trainstack/trainer@sha256:" + "a" * 64
 OWNER_ID = "0123456789abcdef"
 OUTPUTS: dict[str, dict[str, Any]] = {
@@ -80,6 +82,16 @@ def hand_over(sections: Mapping[str, Any], folder: Path, stack: str = "dev") -> 
     file.parent.mkdir(exist_ok=True)
     file.write_text(json.dumps({"config": config}))
     os.environ["PULUMI_CONFIG"] = json.dumps({key: json.dumps(value) for key, value in config.items()})
+
+
+def run_program() -> None:
+    """As Pulumi does, and until everything is registered."""
+
+    @pulumi.runtime.test
+    def program() -> None:
+        runpy.run_path(str(PROGRAM), run_name="__main__")
+
+    program()
 
 
 def recording(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Recorder:

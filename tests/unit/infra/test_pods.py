@@ -17,9 +17,9 @@ from infra.job.trainjob import jobs_of
 from infra.run import reader_pod
 from infra.run.reader_pod import MountedClaim
 from infra.shared_folder import probe
-from tests.unit.infra.recorder import Recorder
+from tests.unit.infra.recorder import Recorder, run_program
 from tests.unit.infra.samples import IMAGE, shown, stack
-from tests.unit.infra.test_program import configured, recorder, run_program
+from tests.unit.infra.test_program import configured, recorder
 
 __all__ = ["recorder"]
 GPU, SPOT = {"key": "nvidia.com/gpu", "operator": "Exists"}, {"key": "spot", "operator": "Exists"}

@@ -25,10 +25,9 @@ from infra.objects.labels import MANAGED_BY, OWNER, STACK
 from infra.objects.stack_state import READ, StackState
 from infra.run import finished
 from infra.training_operator.plan import plan
-from tests.unit.infra.recorder import OUTPUTS, OWNER_ID, Recorder, hand_over, recording
+from tests.unit.infra.recorder import OUTPUTS, OWNER_ID, PROGRAM, Recorder, hand_over, recording, run_program
 from tests.unit.infra.samples import IMAGE, JOB, stack
 
-PROGRAM = Path(paths.__file__).parent / "__main__.py"
 CLUSTER = "pulumi-python:dynamic/trainstack:KindCluster"
 RUN = "pulumi-python:dynamic/trainstack:Run"
 
@@ -44,16 +43,6 @@ def recorder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Recorder:
 def configured(**sections: Any) -> None:
     """Hand `sections` over as the language host does."""
     hand_over(sections, Path(pulumi.get_root_directory()))
-
-
-def run_program() -> None:
-    """As Pulumi does, and until everything is registered."""
-
-    @pulumi.runtime.test
-    def program() -> None:
-        runpy.run_path(str(PROGRAM), run_name="__main__")
-
-    program()
 
 
 @pytest.fixture

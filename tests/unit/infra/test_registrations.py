@@ -51,10 +51,9 @@ from infra.upstream import vendored
 from tests.matrix import entries
 from tests.matrix.project import BASE, set_key
 from tests.unit.infra.config import test_sweep
-from tests.unit.infra.recorder import Recorder, hand_over
+from tests.unit.infra.recorder import PROGRAM, Recorder, hand_over
 
 Line = dict[str, Any]
-PROGRAM = Path(paths.__file__).parent / "__main__.py"
 RECORDS = Path(__file__).with_name("registrations")
 WRITE = "WRITE_REGISTRATIONS"
 _read = vendored.objects

@@ -17,9 +17,8 @@ from infra.config.encrypted import restored
 from infra.job.manifest import manifest
 from infra.job.run_id import run_id
 from tests.unit.infra.config.test_changes import KEYS
-from tests.unit.infra.recorder import Recorder, recording
+from tests.unit.infra.recorder import Recorder, recording, run_program
 from tests.unit.infra.samples import JOB, job_context, stack
-from tests.unit.infra.test_program import run_program
 
 FILE = "stacks/Pulumi.dev.yaml"
 WORD = "planted-word"

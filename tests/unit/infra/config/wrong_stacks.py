@@ -11,9 +11,7 @@ import pytest
 import yaml
 
 from infra import paths
-from tests.unit.infra.recorder import Recorder, hand_over
-
-PROGRAM = Path(paths.__file__).parent / "__main__.py"
+from tests.unit.infra.recorder import PROGRAM, Recorder, hand_over
 
 
 class Case(NamedTuple):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import runpy
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -36,12 +35,11 @@ from infra.training_operator.plan import plan
 from infra.upstream import vendored
 from tests.matrix import entries
 from tests.matrix.project import with_changes
-from tests.unit.infra.recorder import OUTPUTS, OWNER_ID, REFERENCE, Recorder
+from tests.unit.infra.recorder import OUTPUTS, OWNER_ID, REFERENCE, Recorder, run_program
 from tests.unit.infra.samples import JOB, OVERLAY, job_context, stack, upstreams
 
 JOBS = "rendered/dev/jobs/jobs.yaml"
 IMAGE = "localhost:5000/trainer:1"
-PROGRAM = Path(paths.__file__).parent / "__main__.py"
 STACKS = sorted((paths.ROOT / "stacks").glob("Pulumi.*.yaml"))
 REPOSITORY = OUTPUTS["pulumi-python:dynamic/trainstack:RepositoryImage"]["reference"]
 
@@ -75,12 +73,7 @@ def registered(mocks: Recorder, path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     given = {key: json.dumps(value) for key, value in config.items()}
     monkeypatch.setenv("PULUMI_CONFIG", json.dumps(given))
     monkeypatch.setattr(pulumi, "get_root_directory", lambda: str(path.parent.parent))
-
-    @pulumi.runtime.test
-    def program() -> None:
-        runpy.run_path(str(PROGRAM), run_name="__main__")
-
-    program()
+    run_program()
     return mocks.manifests()
 
 

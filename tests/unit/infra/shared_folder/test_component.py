@@ -13,9 +13,9 @@ from infra.clusters.node_folders import Placement
 from infra.shared_folder import component
 from infra.shared_folder.component import SharedFolderError, SharedFolderProvider
 from infra.shared_folder.probe import NotSharedError
-from tests.unit.infra.recorder import REFERENCE, Recorder
+from tests.unit.infra.recorder import REFERENCE, Recorder, run_program
 from tests.unit.infra.samples import JOB
-from tests.unit.infra.test_program import configured, recorder, run_program
+from tests.unit.infra.test_program import configured, recorder
 
 __all__ = ["recorder"]
 FOLDER = "pulumi-python:dynamic/trainstack:SharedFolder"

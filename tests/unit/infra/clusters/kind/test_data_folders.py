@@ -14,9 +14,9 @@ from infra.clusters.kind import data_folders
 from infra.clusters.kind.data_folders import DataFolderError, LinkedFolderProvider, fill
 from infra.config import ConfigError, Stack
 from infra.config.training import Dataset
-from tests.unit.infra.recorder import Recorder
+from tests.unit.infra.recorder import Recorder, run_program
 from tests.unit.infra.samples import JOB, stack
-from tests.unit.infra.test_program import configured, recorder, run_program
+from tests.unit.infra.test_program import configured, recorder
 
 __all__ = ["recorder"]
 LINKED = "pulumi-python:dynamic/trainstack:LinkedFolder"
