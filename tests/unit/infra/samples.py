@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from infra import stack_plan
@@ -51,6 +53,14 @@ def kubeconfig(server: str, cluster: dict[str, Any] | None = None, user: Any = N
         "contexts": [{"name": "new", "context": {"cluster": "c", "user": "u"}}],
         "current-context": "new",
     }
+
+
+def stopped_clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time, in its only entry: it stands still, and each pause passes at once."""
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
+    return now
 
 
 UPSTREAM: dict[str, list[dict[str, Any]]] = yaml.safe_load(

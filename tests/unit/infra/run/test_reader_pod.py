@@ -22,6 +22,7 @@ from infra.process import CommandError
 from infra.run import copy, reader_pod
 from infra.run.copy import CopyError, fetch
 from infra.run.reader_pod import ARCHIVE, AWAY, MISSING, MountedClaim
+from tests.unit.infra.samples import stopped_clock
 
 RUN = "mnist-0a1b2c3d"
 VOLUME = MountedClaim(ApiAddress("/k", "c"), "kubeflow", "trainer@sha256:0", "models", "/opt/mnist/models")
@@ -58,13 +59,10 @@ class Kubectl:
 @pytest.fixture
 def kubectl(monkeypatch: pytest.MonkeyPatch) -> Kubectl:
     made = Kubectl()
-    now = [0.0]
+    stopped_clock(monkeypatch)
     monkeypatch.setattr(reader_pod, "output", made.output)
     monkeypatch.setattr("infra.run.reader_pod.subprocess.run", made.run)
-    monkeypatch.setattr("infra.objects.retry.time.monotonic", lambda: now[0])
     monkeypatch.setattr("infra.objects.retry.PAUSE_S", PAUSE_S)
-    sleep = "infra.objects.retry.time.sleep"
-    monkeypatch.setattr(sleep, lambda seconds: now.__setitem__(0, now[0] + seconds))
     return made
 
 

@@ -6,7 +6,6 @@ k8s.io/cri-api v0.34.4, where a file says so. A reason that is not here is told 
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ import pytest
 from infra.run import job_status, waiting
 from infra.run.waiting import NoProgressError, RunFailedError
 from tests.unit.infra.run.test_run import FakeApi, end, job, pod
+from tests.unit.infra.samples import stopped_clock
 
 NOW, SOON, LATER, NO_LIMIT, ORDINARY = 0, 15, 300, None, "nothing is said"
 """When the wait is given up, in seconds; ORDINARY where the reason is part of every start."""
@@ -113,14 +113,13 @@ def limited(tables: dict[Any, dict[str, str]]) -> list[Any]:
 
 def lasts(monkeypatch: pytest.MonkeyPatch, api: FakeApi) -> tuple[float, str]:
     """For how long, in seconds, the job is waited for, and the error's text; a look every 10 s."""
-    clock = [0.0]
+    clock = stopped_clock(monkeypatch)
 
     def looks(of: FakeApi = api) -> Any:
         while True:
             yield of._jobs[0]
             clock[0] += 10
 
-    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     monkeypatch.setattr(api, "observations", looks)
     with pytest.raises(RunFailedError) as failed:
         end(api)

@@ -27,6 +27,7 @@ from infra.run.log_follower import failure_lines
 from infra.run.metrics import journal_metrics
 from infra.run.waiting import FailedBeforeError, NoProgressError, RunFailedError, Waiting
 from tests.unit.infra.objects.played_api import play
+from tests.unit.infra.samples import stopped_clock
 
 Ticks = Callable[[int], Iterator[int]]
 SPEC = {"pytorchReplicaSpecs": {"Master": {"replicas": 1}}}
@@ -686,12 +687,9 @@ def name_of(error: Exception) -> str:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The time that patience sees; its pauses, as long as a command's, pass at once."""
-    now = [0.0]
+    """The time that patience sees; its pauses are as long as a command's."""
     monkeypatch.setattr(retry, "PAUSE_S", PAUSE_S)
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
-    return now
+    return stopped_clock(monkeypatch)
 
 
 def failing(*errors: Exception) -> Callable[[], str]:

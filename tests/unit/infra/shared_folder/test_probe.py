@@ -15,6 +15,7 @@ from infra.run.reader_pod import MountedClaim
 from infra.shared_folder import probe
 from infra.shared_folder.probe import NotSharedError, Probe
 from tests.unit.infra.objects.played_api import listed, play
+from tests.unit.infra.samples import stopped_clock
 from tests.unit.infra.shared_folder.played_nodes import PlayedNodes, ended, node, node_of
 
 GPU = {"key": "nvidia.com/gpu", "effect": "NoSchedule"}
@@ -30,11 +31,7 @@ def tolerating(**taint: str) -> Placement:
 
 @pytest.fixture(autouse=True)
 def clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pauses pass at once."""
-    now = [0.0]
-    monkeypatch.setattr("infra.shared_folder.probe.time.monotonic", lambda: now[0])
-    sleep = "infra.shared_folder.probe.time.sleep"
-    monkeypatch.setattr(sleep, lambda seconds: now.__setitem__(0, now[0] + seconds))
+    stopped_clock(monkeypatch)
 
 
 def look(core: PlayedNodes, monkeypatch: pytest.MonkeyPatch, placements: list[Placement] = ANY) -> list[str]:

@@ -15,6 +15,7 @@ from infra.objects.api import ApiAddress
 from infra.training_operator import webhook
 from infra.training_operator.webhook import PAUSE_S, WebhookError
 from tests.unit.infra.objects.played_api import Request, play
+from tests.unit.infra.samples import stopped_clock
 
 PASSING = [
     ApiException(status=404, reason="no CRD yet"),
@@ -42,10 +43,8 @@ class Server:
 
 @pytest.fixture(autouse=True)
 def _clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [0.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
     monkeypatch.setattr(webhook, "PAUSE_S", PAUSE_S)
-    monkeypatch.setattr(time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
+    stopped_clock(monkeypatch)
 
 
 def wait(monkeypatch: pytest.MonkeyPatch, *errors: Exception, api: OperatorApi = OperatorApi.V1) -> Server:
