@@ -22,6 +22,7 @@ from infra.objects.retry import UnreachableError
 from infra.run import waiting
 from infra.run.job_api import JobApi, JobGoneError, TrainJobApi
 from infra.run.waiting import Waiting
+from tests.unit.infra.objects.played_api import listed, play
 from tests.unit.infra.run.test_run import FakeApi, job
 
 STACK = from_file(Path(__file__).parents[3] / "stacks" / "Pulumi.dev.yaml")
@@ -34,17 +35,6 @@ def ended(how: str) -> dict[str, Any]:
     found = job(how)
     found["status"]["conditions"][0]["lastTransitionTime"] = AT
     return found
-
-
-class Gone(FakeApi):
-    """A server that raises, or a job that goes."""
-
-    def __init__(self, error: Exception) -> None:
-        super().__init__([])
-        self.error = error
-
-    def observations(self) -> Any:
-        raise self.error
 
 
 @pytest.fixture
@@ -97,7 +87,7 @@ def test_the_result_is_told_at_the_end(watched: Watched, capsys: pytest.CaptureF
 def test_what_cannot_be_told_is_no_failure_of_the_job(
     watched: Watched, capsys: pytest.CaptureFixture[str], error: Exception, said: str
 ) -> None:
-    assert watched(Gone(error)) == watch.UNKNOWN
+    assert watched(FakeApi([error])) == watch.UNKNOWN
     assert f"pytorch-simple: {said}" in capsys.readouterr().out
 
 
@@ -127,19 +117,8 @@ def test_the_newest_job_of_an_engine_is_followed(
     runs = ("pytorch-simple-1", "pytorch-simple-2", "pytorch-simple-large-3")
     there = [made(run, run, f"2026-01-0{day}T00:00:00Z") for day, run in enumerate(runs, 1)]
     there.append(made("of-a-notebook", "pytorch-simple-4", "2026-01-04T00:00:00Z"))
-
-    class Served:
-        """The cluster's API."""
-
-        def listed(self, kind: JobKind, namespace: str, labels: str) -> list[dict[str, Any]]:
-            return there
-
-        def get(self, kind: JobKind, name: str, namespace: str) -> dict[str, Any]:
-            found = [each for each in there if each["metadata"]["name"] == name]
-            if not found:
-                raise ApiException(404, "Not Found")
-            return found[0]
-
+    by_name = {each["metadata"]["name"]: each for each in there}
+    play(monkeypatch, lambda asked: listed(*there) if "jobs" in asked.name else by_name.get(asked.name, 404))
     followed: list[tuple[str, str]] = []
 
     class Noted(Waiting):
@@ -150,7 +129,6 @@ def test_the_newest_job_of_an_engine_is_followed(
         def until_end(self) -> str:
             raise JobGoneError("enough")
 
-    monkeypatch.setattr(JobApi, "cluster", Served())
     monkeypatch.setattr(watch, "Waiting", Noted)
     assert watch.watch_job(wanted, wanted.jobs[0], ApiAddress(None)) == watch.UNKNOWN
     assert followed == [("pytorch-simple-2", f"pytorch-simple-2-{rank0}")]

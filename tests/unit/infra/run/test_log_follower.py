@@ -124,7 +124,7 @@ def test_carriage_returns_alone_are_progress(monkeypatch: pytest.MonkeyPatch, gr
         """Each look finds a part of the log that was read to its end."""
 
         def observations(self) -> Iterator[dict[str, Any]]:
-            for now in self._jobs:
+            for now in super().observations():
                 yield now
                 if wait.follower.thread:
                     wait.follower.thread.join()

@@ -6,7 +6,7 @@ import http.client
 import json
 import ssl
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from itertools import chain, count
 from pathlib import Path
@@ -54,21 +54,29 @@ def ended(name: str, code: int, at: str, key: str = "state") -> dict[str, Any]:
 
 
 class FakeApi(JobApi):
-    """A job whose observations, pods, log and events are given."""
+    """A job whose observations, pods, log and events are given.
+
+    Parameters:
+        jobs: an exception among them is raised.
+        log: of every pod, or of each by its name.
+    """
 
     def __init__(
         self,
-        jobs: list[dict[str, Any]],
+        jobs: Sequence[dict[str, Any] | Exception],
         pods: list[dict[str, Any]] | None = None,
-        log: list[str] | None = None,
+        log: list[str] | Mapping[str, list[str]] | None = None,
         events: list[dict[str, Any]] | None = None,
     ) -> None:
         self.shown: list[str] = []
-        super().__init__(ApiAddress(None), "kubeflow", "j", "u", self.shown.append)
+        super().__init__(ApiAddress(None), "kubeflow", "j", "u", self.shown.append, type(self).kind)
         self._jobs, self._pods, self._log, self._events = jobs, pods or [], log or [], events or []
 
     def observations(self) -> Any:
-        yield from self._jobs
+        for each in self._jobs:
+            if isinstance(each, Exception):
+                raise each
+            yield each
 
     def pods(self, *, latest: bool = False) -> list[dict[str, Any]]:
         return self._pods
@@ -80,7 +88,8 @@ class FakeApi(JobApi):
         return self._events
 
     def last_lines(self, pod: str, container: str, previous: bool = False, lines: int = 20) -> list[str]:
-        return self._log
+        assert container == self.kind.container
+        return self._log.get(pod, []) if isinstance(self._log, Mapping) else self._log
 
 
 def end(api: FakeApi, **held: Any) -> str:
@@ -213,33 +222,22 @@ def test_other_logs_end_with_their_last_lines() -> None:
     assert failure_lines(["one", "Root Cause (first observed failure):"])[-1].startswith("Root Cause")
 
 
-class KeptLogs(FakeApi):
-    """The logs of some pods are left, by the pods' names."""
-
-    def __init__(self, pods: list[dict[str, Any]], **logs: list[str]) -> None:
-        super().__init__([job("Failed", message="backoff")], pods)
-        self.logs = {name.replace("_", "-"): lines for name, lines in logs.items()}
-
-    def last_lines(self, pod: str, container: str, previous: bool = False, lines: int = 20) -> list[str]:
-        return self.logs.get(pod, [])
-
-
 CRASHED = [ended("j-worker-0", 1, "1"), ended("j-worker-1", 1, "2")]
 
 
 @pytest.mark.parametrize(
-    ("api", "followed", "shown"),
+    ("pods", "logs", "followed", "shown"),
     [
-        (KeptLogs(CRASHED, j_worker_1=["boom"]), ["step"], "last lines of pod j-worker-1,.*boom"),
-        (KeptLogs(CRASHED, j_master_0=["lost a peer"]), [], "last lines of pod j-master-0,.*lost a peer"),
-        (KeptLogs([]), ["step"], "last lines of pod j-master-0,.*step"),
+        (CRASHED, {"j-worker-1": ["boom"]}, ["step"], "last lines of pod j-worker-1,.*boom"),
+        (CRASHED, {"j-master-0": ["lost a peer"]}, [], "last lines of pod j-master-0,.*lost a peer"),
+        ([], {}, ["step"], "last lines of pod j-master-0,.*step"),
     ],
     ids=["of another that failed", "of rank 0", "as they were followed"],
 )
 def test_where_the_log_to_blame_is_gone_the_next_one_is_shown(
-    api: KeptLogs, followed: list[str], shown: str
+    pods: list[dict[str, Any]], logs: dict[str, list[str]], followed: list[str], shown: str
 ) -> None:
-    wait = Waiting(api)
+    wait = Waiting(FakeApi([job("Failed")], pods, logs))
     wait.follower.latest.extend(followed)
     with pytest.raises(RunFailedError, match=f"(?s){shown}"):
         wait.until_end()
@@ -247,7 +245,7 @@ def test_where_the_log_to_blame_is_gone_the_next_one_is_shown(
 
 def test_a_job_that_nobody_followed_and_whose_pods_are_gone_has_no_title_without_lines() -> None:
     with pytest.raises(RunFailedError) as failed:
-        end(KeptLogs([]))
+        end(FakeApi([job("Failed")]))
     assert "last lines" not in str(failed.value)
     assert "no log can be read now, and none was read while the pods ran" in str(failed.value)
 

@@ -20,6 +20,7 @@ from infra.run.job_api import JOBSET_UID, TrainJobApi, api_of
 from infra.run.log_follower import LogFollower
 from infra.run.waiting import RunFailedError, Waiting
 from tests.unit.infra.objects.played_api import Request, listed, play
+from tests.unit.infra.run.test_run import FakeApi
 
 JOBS_SYNC_S = 1
 """Seconds that a Job of Kubernetes 1.34 gathers changes of its pods, before JobSet learns of one that has failed.
@@ -206,31 +207,13 @@ def test_lists_are_made_before_a_jobset_deletes_a_failed_pod() -> None:
     assert PAUSE_S <= JOBS_SYNC_S
 
 
-class Told(TrainJobApi):
+class Told(FakeApi, TrainJobApi):
     """A TrainJob whose observations, pods and log are given."""
 
-    def __init__(
-        self, jobs: list[dict[str, Any]], pods: list[dict[str, Any]], log: dict[str, list[str]]
-    ) -> None:
-        self.shown: list[str] = []
-        super().__init__(ApiAddress(None), "kubeflow", "j", "u", self.shown.append, TRAINJOB)
-        self.told, self.given, self.log = jobs, pods, log
-
-    def observations(self) -> Any:
-        yield from self.told
-
-    def pods(self, *, latest: bool = False) -> list[dict[str, Any]]:
-        return self.given
-
-    def warnings(self) -> list[dict[str, Any]]:
-        return []
-
-    def last_lines(self, pod: str, container: str, previous: bool = False, lines: int = 20) -> list[str]:
-        assert container == "node"
-        return self.log.get(pod, [])
+    kind = TRAINJOB
 
     def log_stream(self, pod: str, container: str, since: str = "") -> Any:
-        yield from (f"{line}\n".encode() for line in self.log[pod])
+        yield from (f"{line}\n".encode() for line in self.last_lines(pod, container))
 
 
 def test_a_complete_job_is_a_succeeded_run_with_the_log_of_its_last_rank_0() -> None:
@@ -283,7 +266,7 @@ def test_a_quota_is_said_that_its_job_meets_after_a_restart(monkeypatch: pytest.
 
 
 def test_a_suspended_job_that_is_to_be_is_the_end() -> None:
-    assert Waiting(Told([trainjob("Suspended")], [], {}), suspended=True).until_end() == "Suspended"
+    assert Waiting(Told([trainjob("Suspended")]), suspended=True).until_end() == "Suspended"
 
 
 def test_rank_0_is_followed_into_its_next_pod() -> None:
