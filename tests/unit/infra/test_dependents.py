@@ -110,15 +110,9 @@ def test_of_a_cluster_that_cannot_be_reached_nothing_is_said(
 def test_the_kinds_are_those_of_the_stacks_operator_and_those_that_the_stack_has_defined(
     api: OperatorApi, own: list[str], kinds: list[Kind], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[str] = []
-
-    def answer(request: Request) -> object:
-        asked.append(request.path)
-        return listed()
-
-    play(monkeypatch, answer)
+    asked = play(monkeypatch, lambda _: listed())
     dependents.users(look(), own, api)
-    assert asked == [path(each) for each in kinds]
+    assert [each.path for each in asked] == [path(each) for each in kinds]
 
 
 OURS, THEIRS = {"name": "ours", "namespace": "a"}, {"name": "theirs", "namespace": "a"}
@@ -130,19 +124,12 @@ OURS, THEIRS = {"name": "ours", "namespace": "a"}, {"name": "theirs", "namespace
 def test_others_objects_of_each_kind_are_found_in_a_namespace(
     kind: Kind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[str] = []
-
-    def answer(request: Request) -> object:
-        asked.append(request.path)
-        is_asked = request.path == path(kind, "a")
-        return listed({"metadata": OURS}, {"metadata": THEIRS}) if is_asked else listed()
-
-    play(monkeypatch, answer)
+    there = {path(kind, "a"): listed({"metadata": OURS}, {"metadata": THEIRS})}
+    asked = play(monkeypatch, lambda request: there.get(request.path, listed()))
     found = dependents.of(look(), ["Namespace/a"], [f"{kind.kind}/a/ours"])
     assert found == [f"{kind.kind}/a/theirs"]
-    assert len(set(asked) - {path(CONFIG_MAP, "default")}) == len(dependents.NAMESPACED) + len(
-        dependents.OF_A_NAMESPACE
-    )
+    kinds = [*dependents.NAMESPACED, *dependents.OF_A_NAMESPACE]
+    assert len({each.path for each in asked} - {path(CONFIG_MAP, "default")}) == len(kinds)
 
 
 def test_a_kind_that_nobody_has_defined_has_no_jobs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from infra.objects.adoption import Ownership
 from infra.objects.look import Look
 from infra.objects.stack_state import StackState
 from infra.training_operator.plan import plan
-from tests.unit.infra.objects.played_api import Request, look, play
+from tests.unit.infra.objects.played_api import look, play
 from tests.unit.infra.samples import stack
 
 HELD = StackState(objects=frozenset({"Namespace/old"}))
@@ -25,12 +25,10 @@ class Server:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.status = 200
         self.others = NOTES
-        self.asked: list[str] = []
-        play(monkeypatch, self.namespace)
+        self.asked = play(monkeypatch, lambda _: self.namespace())
         monkeypatch.setattr(dependents, "of", self.of)
 
-    def namespace(self, request: Request) -> object:
-        self.asked.append(request.path)
+    def namespace(self) -> object:
         return {"metadata": {"uid": "another"}} if self.status == 200 else self.status
 
     def of(self, look: Look, titles: list[str], own: frozenset[str], without: str) -> list[str]:
@@ -69,7 +67,7 @@ def test_many_are_counted(server: Server) -> None:
 def test_nobody_is_hurt(server: Server, held: StackState, planned: list[str], asked: list[str]) -> None:
     server.others = []
     ensure(held, *planned)
-    assert server.asked == asked
+    assert [each.path for each in server.asked] == asked
 
 
 def test_a_namespace_that_is_gone_is_nobodys(server: Server) -> None:

@@ -41,7 +41,7 @@ Answer = Callable[[Request], object]
 
 
 def played(answer: Answer, timeout_s: float | None = None) -> ClusterApi:
-    """An API where `answer` gives data, text, bytes, the status of an error, or raises what the connection does."""
+    """An API where `answer` gives data, text, bytes, the status of an error, or the exception of the connection."""
     connection = client.ApiClient(client.Configuration(host="https://played"))
 
     def request(
@@ -62,11 +62,15 @@ class Looked(ApiAddress):
     """The address of `look`: without its kubeconfig there is no cluster to ask."""
 
 
-def play(monkeypatch: pytest.MonkeyPatch, answer: Answer) -> None:
-    """Let every cluster that is asked from now on answer so, and be ready."""
+def play(monkeypatch: pytest.MonkeyPatch, answer: Answer) -> list[Request]:
+    """Let every cluster that is asked from now on answer so, and be ready. Returns what `answer` is asked."""
+    asked: list[Request] = []
 
     def ready(request: Request) -> object:
-        return "ok" if request.path == READY else answer(request)
+        if request.path == READY:
+            return "ok"
+        asked.append(request)
+        return answer(request)
 
     def at(address: ApiAddress, *_: object) -> ClusterApi:
         if isinstance(address, Looked) and not address.is_there:
@@ -74,6 +78,7 @@ def play(monkeypatch: pytest.MonkeyPatch, answer: Answer) -> None:
         return played(ready)
 
     monkeypatch.setattr(ClusterApi, "at", at)
+    return asked
 
 
 def look(limit_s: float = 0.0, kubeconfig: str | None = None) -> Look:
@@ -88,6 +93,8 @@ def listed(*objects: Any) -> dict[str, Any]:
 
 
 def _response(answer: object) -> urllib3.HTTPResponse:
+    if isinstance(answer, Exception):
+        raise answer
     status, content = (answer, {"kind": "Status"}) if isinstance(answer, int) else (200, answer)
     is_text = isinstance(content, str | bytes)
     text = content if isinstance(content, str | bytes) else json.dumps(content)

@@ -53,10 +53,7 @@ class Server:
         if not self.answers:
             self.closed.wait()
             return ""
-        answer = self.answers.popleft()
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
+        return self.answers.popleft()
 
     @property
     def kinds(self) -> list[str]:

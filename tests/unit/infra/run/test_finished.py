@@ -134,17 +134,9 @@ def removed(
     monkeypatch: pytest.MonkeyPatch, kind: JobKind, answer: object, seconds: int | None
 ) -> tuple[list[Request], list[str]]:
     """What the server was asked, and what was said."""
-    asked: list[Request] = []
     said: list[str] = []
-
-    def answered(request: Request) -> object:
-        asked.append(request)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
     monkeypatch.setattr(addresses, "of_stack", lambda _: ApiAddress(None))
-    play(monkeypatch, answered)
+    asked = play(monkeypatch, lambda _: answer)
     api = next(api for api, each in OF_API.items() if each is kind)
     finished.remove(known(api, seconds), [run(kind)], said.append)
     return asked, said

@@ -108,16 +108,15 @@ class Cluster:
     kind: JobKind
     moments: list[Moment]
     logs: dict[Any, Any] = field(default_factory=dict)
-    asked: list[Request] = field(default_factory=list)
+    asked: list[Request] = field(init=False)
 
     def __call__(self, request: Request) -> object:
-        self.asked.append(request)
         name = request.path.split("/")[-2]
         key = (name, True) if request.query.get("previous") == "True" else name
         return self.logs.get(key, 404)
 
     def api(self, monkeypatch: pytest.MonkeyPatch, shown: list[str] | None = None) -> JobApi:
-        play(monkeypatch, self)
+        self.asked = play(monkeypatch, self)
         cluster = self
 
         class Played(api_of(self.kind)):  # type: ignore[misc]

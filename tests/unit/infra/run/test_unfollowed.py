@@ -48,8 +48,6 @@ class Server:
     def __call__(self, request: Request) -> object:
         self.asked.append(request)
         if (answer := self.answers.get(request.name)) is not None:
-            if isinstance(answer, Exception):
-                raise answer
             return answer
         if request.name == "log":
             return line(3, f"the end of {request.path.split('/')[-2]}")
