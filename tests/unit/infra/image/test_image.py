@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,33 +18,42 @@ from infra.image import inputs, push
 from infra.image.providers import BuiltImageProvider, RegistryImageProvider
 from infra.image.push import logged_in
 from infra.process import CommandError
+from tests.unit.infra.image.test_project import root, tags
+
+__all__ = ["root"]
+
+OURS, THEIRS = "sha256:" + "1" * 64, "sha256:" + "2" * 64
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    (tmp_path / "trainer").mkdir()
-    (tmp_path / "Dockerfile_training").write_text("FROM x AS cpu\n")
-    (tmp_path / "trainer" / "train.py").write_text("pass\n")
-    return tmp_path
-
-
-def tag(root: Path, **changes: Any) -> str:
-    return inputs.build(ImageConfig.model_validate(changes), root, {}).tag
-
-
-def test_the_tag_follows_what_goes_into_the_image(root: Path) -> None:
-    first = tag(root)
+def test_tag_and_identity_follow_what_goes_into_the_image(root: Path) -> None:
+    first = tags(root)
     (root / "README.md").write_text("not in the image")
     (root / "trainer" / "__pycache__").mkdir()
     (root / "trainer" / "__pycache__" / "train.pyc").write_text("not either")
-    assert tag(root) == first
+    assert tags(root) == first
     (root / "trainer" / "train.py").write_text("pass  # changed\n")
-    assert tag(root) != first
+    second = tags(root)
+    assert not second.items() & first.items()
+    (root / "Dockerfile_training").write_text("FROM y AS cpu\n")
+    assert not tags(root).items() & second.items()
 
 
 @pytest.mark.parametrize("changes", [{"target": "gpu"}, {"preset": "traindb"}])
 def test_target_and_preset_make_another_image(root: Path, changes: dict[str, str]) -> None:
-    assert tag(root, **changes) != tag(root)
+    assert not tags(root, **changes).items() & tags(root).items()
+
+
+def test_an_image_is_the_same_wherever_it_is_pushed(root: Path) -> None:
+    assert tags(root, repository="ghcr.io/you/trainer") == tags(root)
+    for name in ("ghcr.io/you/trainer", "localhost:5000/mine:tag"):
+        assert tags(root, reference=f"{name}@{OURS}")["identity"] == OURS
+
+
+def test_the_dockerfile_names_its_bases_by_digest() -> None:
+    lines = (paths.ROOT / inputs.DOCKERFILE).read_text().splitlines()
+    bases = [line for line in lines if line.startswith("ARG ") and "_BASE=" in line]
+    assert len(bases) == len(inputs.BASES)
+    assert all("@sha256:" in line for line in bases), bases
 
 
 def test_only_the_bases_that_the_target_builds_on_count(root: Path) -> None:
@@ -78,7 +86,7 @@ def test_the_trainer_is_built_from_what_its_tag_was_made_from(
     monkeypatch.setattr(push, "docker_build", docker_build)
     monkeypatch.setattr(docker, "has_image", lambda _: False)
     monkeypatch.setattr(docker, "ensure_answers", lambda: None)
-    props = {"target": "cpu", "arguments": {}, "tag": tag(root)}
+    props = {"target": "cpu", "arguments": {}, "tag": tags(root)["tag"]}
     CHANGES[change](root)
     if change == "nothing":
         BuiltImageProvider().create(props)
@@ -89,7 +97,6 @@ def test_the_trainer_is_built_from_what_its_tag_was_made_from(
         assert built == [], "an image of that tag would be kept for ever"
 
 
-OURS, THEIRS = "sha256:" + "1" * 64, "sha256:" + "2" * 64
 HOST = "127.0.0.1:5000"
 
 

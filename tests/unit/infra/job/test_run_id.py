@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from infra import paths
-from infra.config.image import ImageConfig
 from infra.config.job import JobConfig
 from infra.config.storage import KeepRuns
 from infra.config.training import Dataset, TrainingConfig
-from infra.image import inputs
 from infra.job.context import JobContext
 from infra.job.run_id import run_id
 from tests.unit.infra.samples import JOB, job_context
@@ -134,52 +129,3 @@ def test_where_it_runs_and_how_the_image_is_named_do_not(name: str, value: objec
 
 def test_what_the_image_is_made_of_counts() -> None:
     assert identified(job_context(image_inputs="other")) != identified()
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    (tmp_path / "trainer").mkdir()
-    (tmp_path / "trainer" / "train.py").write_text("pass")
-    (tmp_path / "Dockerfile_training").write_text("ARG CPU_BASE=debian@sha256:1\n")
-    return tmp_path
-
-
-DIGEST = "sha256:" + "1" * 64
-
-
-def image(root: Path, **section: Any) -> str:
-    return inputs.identity(ImageConfig.model_validate(section), root, {})
-
-
-def test_an_image_is_the_same_wherever_it_is_pushed(root: Path) -> None:
-    assert image(root, repository="ghcr.io/you/trainer") == image(root)
-    assert image(root, reference=f"ghcr.io/you/trainer@{DIGEST}") == DIGEST
-    assert image(root, reference=f"localhost:5000/mine:tag@{DIGEST}") == DIGEST
-
-
-CHANGES: dict[str, Callable[[Path], str]] = {
-    "another base": lambda root: image(
-        written(root, "Dockerfile_training", "ARG CPU_BASE=debian@sha256:2\n")
-    ),
-    "a file": lambda root: image(written(root, "trainer/train.py", "pass  # changed")),
-    "preset": lambda root: image(root, preset="traindb"),
-    "target": lambda root: image(root, target="gpu"),
-}
-
-
-def written(root: Path, name: str, text: str) -> Path:
-    (root / name).write_text(text)
-    return root
-
-
-@pytest.mark.parametrize("change", CHANGES)
-def test_what_goes_into_an_image_makes_another_one(root: Path, change: str) -> None:
-    before = image(root)
-    assert CHANGES[change](root) != before
-
-
-def test_the_dockerfile_names_its_bases_by_digest() -> None:
-    lines = (paths.ROOT / inputs.DOCKERFILE).read_text().splitlines()
-    bases = [line for line in lines if line.startswith("ARG ") and "_BASE=" in line]
-    assert len(bases) == len(inputs.BASES)
-    assert all("@sha256:" in line for line in bases), bases
