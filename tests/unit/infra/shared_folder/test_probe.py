@@ -16,7 +16,7 @@ from infra.shared_folder import probe
 from infra.shared_folder.probe import NotSharedError, Probe
 from tests.unit.infra.objects.played_api import listed, play
 from tests.unit.infra.samples import stopped_clock
-from tests.unit.infra.shared_folder.played_nodes import PlayedNodes, ended, node, node_of
+from tests.unit.infra.shared_folder.played_nodes import PlayedNodes, ended, node
 
 GPU = {"key": "nvidia.com/gpu", "effect": "NoSchedule"}
 GONE = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
@@ -40,12 +40,6 @@ def look(core: PlayedNodes, monkeypatch: pytest.MonkeyPatch, placements: list[Pl
         return Probe(VOLUME, placements, lambda _: None).run()
     finally:
         assert core.pods == {}, "no pod is left"
-
-
-def test_nodes_that_see_one_folder_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    core = PlayedNodes([node("a"), node("b"), node("c")])
-    assert look(core, monkeypatch) == ["a", "b", "c"]
-    assert [node_of(pod) for pod in core.created] == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize(
