@@ -21,7 +21,7 @@ from infra.clusters.kind.ownership import Standing
 from infra.config import ConfigError
 from infra.config.training import Dataset
 from infra.objects import adoption, owner
-from infra.objects.labels import MANAGED_BY, OWNER, STACK
+from infra.objects.labels import OWNER, STACK
 from infra.objects.stack_state import READ, StackState
 from infra.run import finished
 from infra.training_operator.plan import plan
@@ -68,17 +68,6 @@ def test_a_job_that_has_left_is_made_again_for_another_run_alone(
     assert ("PyTorchJob/pytorch-simple" in dev.manifests()) is not same
     assert made.inputs["uid"] == ("old" if same else "uid-of-PyTorchJob/pytorch-simple")
     assert made.inputs.get("ended") == (result if same else None)
-
-
-def test_every_object_carries_the_mark(dev: Recorder) -> None:
-    (made,) = dev.of("pulumi-python:dynamic/trainstack:Owner")
-    first = next(args for args in dev.registered if args.typ.startswith("kubernetes:"))
-    assert dev.registered.index(made) < dev.registered.index(first), "the id is there before any object"
-    for name, manifest in dev.manifests().items():
-        labels = manifest["metadata"]["labels"]
-        assert labels[STACK] == "dev", name
-        assert labels[OWNER] == OWNER_ID, name
-        assert MANAGED_BY.items() <= labels.items(), name
 
 
 def _selectors(value: Any) -> Iterator[Any]:
