@@ -23,7 +23,6 @@ from infra.config.training import Dataset
 from infra.objects import adoption, owner
 from infra.objects.labels import OWNER, STACK
 from infra.objects.stack_state import READ, StackState
-from infra.run import finished
 from infra.training_operator.plan import plan
 from tests.unit.infra.recorder import OUTPUTS, OWNER_ID, PROGRAM, Recorder, hand_over, recording, run_program
 from tests.unit.infra.samples import IMAGE, JOB, stack
@@ -50,24 +49,6 @@ def dev(recorder: Recorder) -> Recorder:
     configured(job=JOB)
     run_program()
     return recorder
-
-
-@pytest.mark.parametrize("same", [True, False], ids=["its run", "another run"])
-def test_a_job_that_has_left_is_made_again_for_another_run_alone(
-    dev: Recorder, monkeypatch: pytest.MonkeyPatch, same: bool
-) -> None:
-    run = dev.of(RUN)[0].inputs["run"] if same else "another"
-    result = {"jobStatus": "Succeeded", "accuracy": 0.9, "loss": 0.2}
-    title = "PyTorchJob/kubeflow/pytorch-simple"
-    monkeypatch.setattr(finished, "left", lambda *_: {title: {"uid": "old", "run": run, **result}})
-    configured(job={**JOB, "runPolicy": {agreed.TTL: 5}})
-    dev.registered.clear()
-    run_program()
-    (made,) = dev.of(RUN)
-    assert made.inputs[agreed.TTL] == 5
-    assert ("PyTorchJob/pytorch-simple" in dev.manifests()) is not same
-    assert made.inputs["uid"] == ("old" if same else "uid-of-PyTorchJob/pytorch-simple")
-    assert made.inputs.get("ended") == (result if same else None)
 
 
 def _selectors(value: Any) -> Iterator[Any]:
