@@ -25,7 +25,7 @@ from infra.run import job_status, provider, result, waiting
 from infra.run.job_api import JobApi
 from infra.run.log_follower import failure_lines
 from infra.run.metrics import journal_metrics
-from infra.run.waiting import FailedBeforeError, NoProgressError, RunFailedError, Waiting
+from infra.run.waiting import NoProgressError, RunFailedError, Waiting
 from tests.unit.infra.objects.played_api import play
 from tests.unit.infra.samples import stopped_clock
 
@@ -118,12 +118,6 @@ def test_the_first_to_fail_is_to_blame() -> None:
     blamed = [("j-worker-0", "pytorch", True), ("j-master-0", "pytorch", False)]
     assert job_status.failed_containers(pods) == blamed
     assert job_status.failed_containers([ended("j-master-0", 0, "x")]) == []
-
-
-def test_success_ends_the_wait() -> None:
-    api = FakeApi([job("Created"), job("Created", "Succeeded")])
-    assert end(api) == "Succeeded"
-    assert api.shown == ["j: Created", "j: Succeeded"]
 
 
 def test_a_failure_shows_the_last_lines_and_how_to_go_on() -> None:
@@ -248,14 +242,6 @@ def test_a_job_that_nobody_followed_and_whose_pods_are_gone_has_no_title_without
         end(FakeApi([job("Failed")]))
     assert "last lines" not in str(failed.value)
     assert "no log can be read now, and none was read while the pods ran" in str(failed.value)
-
-
-def test_only_what_has_failed_at_the_first_look_had_failed_before() -> None:
-    with pytest.raises(FailedBeforeError):
-        end(FakeApi([job("Failed")]))
-    with pytest.raises(RunFailedError) as news:
-        end(FakeApi([job("Running"), job("Failed")]))
-    assert type(news.value) is RunFailedError
 
 
 @pytest.mark.parametrize(("seen", "told"), [([job("Failed")], 1), ([job("Running"), job("Failed")], 0)])

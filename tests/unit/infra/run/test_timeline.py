@@ -10,10 +10,8 @@ from typing import Any
 import pytest
 
 from infra import agreed
-from infra.run import provider
 from infra.run.record import Record
 from infra.run.timeline import Timeline
-from infra.run.waiting import RunFailedError
 from tests.unit.infra.run.test_run import FakeApi, job, pod
 
 
@@ -124,19 +122,3 @@ def test_it_is_kept_beside_the_run_with_what_was_there_and_is_never_newer(
         agreed.RECORD,
         agreed.TIMELINE,
     ]
-
-
-@pytest.mark.parametrize("ended", ["Succeeded", "Failed"])
-def test_a_wait_leaves_it_however_the_job_ends(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ended: str
-) -> None:
-    folder = tmp_path / "runs" / "j-1"
-    folder.mkdir(parents=True)
-    monkeypatch.setattr(provider, "_job", lambda props: FakeApi([conditions((ended, "True", 9))]))
-    props = {"job": "j", "run": "j-1", "models": str(tmp_path)}
-    if ended == "Succeeded":
-        provider.RunProvider().create(props)
-    else:
-        with pytest.raises(RunFailedError):
-            provider.RunProvider().create(props)
-    assert json.loads((folder / agreed.TIMELINE).read_text()) == [[at(9), "job j", ended]]
