@@ -126,17 +126,6 @@ def test_the_state_tells_id_objects_and_cluster() -> None:
     assert stack_state.from_outputs({}) == StackState()
 
 
-def test_what_the_state_holds_is_neither_lost_nor_others_unless_a_copy_is_in_its_place(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    held = StackState(objects=frozenset({"Namespace/kubeflow"}))
-    ours, copy = written(("pulumi-kubernetes", MARK)), written(("kubectl-create", MARK))
-    for there, others in ((ours, ()), (copy, (copy,))):
-        monkeypatch.setattr(adoption, "_live", lambda look, planned, there=there: [there])
-        found = adoption.survey(look(), [live()], Ownership(held, MINE, False))
-        assert found == Survey(others=others, live=(there,))
-
-
 def test_lost_and_others_objects_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     there = [live("mine", **marked(MINE)), live("theirs", **marked(OTHERS))]
     monkeypatch.setattr(adoption, "_live", lambda look, planned: there)
