@@ -192,49 +192,19 @@ HOLD_MODELS = ("Namespace", "PersistentVolume", "PersistentVolumeClaim", "Secret
 
 @pytest.mark.parametrize(("path", "api"), STACKS)
 def test_no_engine_prunes_what_holds_models(path: Path, api: OperatorApi) -> None:
-    for group, objects in folder.groups(committed(path, api)).items():
+    groups, files = folder.groups(committed(path, api)), files_of(path, api)
+    known = (gitops.KEPT, gitops.GUARD, gitops.OPERATOR, gitops.JOBS)
+    assert [*groups] == [each for each in known if each in groups]
+    prefix = f"rendered/{stack_name(path)}/"
+    assert {each for each in files if folder.has_objects(each)} == {
+        f"{prefix}{gitops.file_of(each)}" for each in groups
+    }
+    for group, objects in groups.items():
         for each in objects:
             is_kept = each["kind"] in HOLD_MODELS and group != gitops.OPERATOR
             assert (group == gitops.KEPT) is is_kept, each["metadata"]["name"]
-    content = files_of(path, api)[f"rendered/{stack_name(path)}/{gitops.KEPT}/{gitops.KUSTOMIZATION}"]
+    content = files[f"{prefix}{gitops.KEPT}/{gitops.KUSTOMIZATION}"]
     assert yaml.safe_load(content)["commonAnnotations"] == gitops.NEVER_PRUNED
-
-
-@pytest.mark.parametrize(("path", "api"), STACKS)
-def test_the_kustomizations_name_each_group_and_each_job_once_and_in_order(
-    path: Path, api: OperatorApi
-) -> None:
-    """tests/matrix/test_gitops.py builds them."""
-    top = folder.STACKS / folder.RENDERED / stack_name(path)
-    prefix = f"rendered/{stack_name(path)}/"
-    files = {name.removeprefix(prefix): text for name, text in files_of(path, api).items()}
-    groups = folder.groups(committed(path, api))
-    known = (gitops.KEPT, gitops.GUARD, gitops.OPERATOR, gitops.JOBS)
-    assert list(groups) == [each for each in known if each in groups]
-    assert {name for name in files if folder.has_objects(name)} == {gitops.file_of(each) for each in groups}
-    whole, kept, jobs = (
-        yaml.safe_load(files[f"{below}{gitops.KUSTOMIZATION}"])
-        for below in ("", f"{gitops.KEPT}/", f"{gitops.JOBS}/")
-    )
-    assert (kept["resources"], jobs["resources"]) == (["kept.yaml"], ["jobs.yaml"])
-    targets = [each["target"] for each in jobs["patches"]]
-    assert targets == [
-        {"kind": each["kind"], "name": each["metadata"]["name"]} for each in groups[gitops.JOBS]
-    ]
-    in_order = {"order": "fifo"} if api is OperatorApi.V2 else None
-    for each in (whole, jobs):
-        assert each.get("sortOptions") == in_order, "else a TrainJob would come before its runtime"
-    shared = [each for each in whole["resources"] if each.startswith("../")]
-    own = {gitops.GUARD: "guard/guard.yaml", gitops.OPERATOR: "operator/operator.yaml"}
-    assert whole["resources"] == [*shared, *(own.get(each, each) for each in groups)]
-    brings = gitops.OPERATOR in groups
-    assert bool(shared) is bool(whole.get("patches")) is brings
-    named = [
-        Path(each).stem
-        for place in shared
-        for each in yaml.safe_load((top / place / gitops.KUSTOMIZATION).read_text())["resources"]
-    ]
-    assert sorted(named) == (sorted(OF_API[api].crds) if brings else [])
 
 
 def named(known: Stack, kind: str) -> str:
