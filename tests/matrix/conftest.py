@@ -13,7 +13,7 @@ from standins.tests.conftest import api_server  # noqa: F401 - a fixture
 from standins.tests.kubelet import NODE
 from tests.matrix.judging import job_specs
 from tests.matrix.played_operator import PlayedOperator
-from tests.matrix.project import AppliedProject
+from tests.matrix.project import AppliedProject, applied
 
 
 @pytest.fixture(scope="session")
@@ -44,13 +44,10 @@ def project(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[AppliedProject]:
     """A stack that is up, for all tests of a module: each leaves it as it was."""
-    made = AppliedProject(tmp_path_factory.mktemp("project"), api_server.kubeconfig)
-    made.up()
-    made.settled()
-    try:
+    with applied(tmp_path_factory.mktemp("project"), api_server.kubeconfig) as made:
+        made.up()
+        made.settled()
         yield made
         made.stand()
         made.configured()
         assert job_specs(made.settled()) == made.job_specs()
-    finally:
-        made.destroy()

@@ -7,7 +7,8 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -181,6 +182,16 @@ class AppliedProject(Project):
 
     def _listed(self, answer: Any) -> list[dict[str, Any]]:
         return [self.connection.sanitize_for_serialization(each) for each in answer.items]
+
+
+@contextmanager
+def applied(folder: Path, kubeconfig: Path, stack: str = STACK) -> Iterator[AppliedProject]:
+    """A stack, which is destroyed at the end."""
+    made = AppliedProject(folder, kubeconfig, stack)
+    try:
+        yield made
+    finally:
+        made.destroy()
 
 
 def with_changes(changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from standins.tests.apiserver import ApiServer
 from tests.e2e.waiting import wait_until
 from tests.matrix import entries
 from tests.matrix.played_operator import GROUP, PLURAL, VERSION, PlayedOperator
-from tests.matrix.project import AppliedProject
+from tests.matrix.project import AppliedProject, applied
 from toolchain.operating import status
 
 NAMESPACE, JOB = "kubeflow", "mnist"
@@ -25,10 +25,9 @@ BOTH: dict[str, Any] = {"job": None, "jobs": [ONE, {**ONE, "name": "second"}]}
 def project(
     api_server: ApiServer, operator: PlayedOperator, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[AppliedProject]:
-    made = AppliedProject(tmp_path_factory.mktemp("copies"), api_server.kubeconfig)
-    made.up(**FIRST)
-    yield made
-    made.destroy()
+    with applied(tmp_path_factory.mktemp("copies"), api_server.kubeconfig) as made:
+        made.up(**FIRST)
+        yield made
 
 
 def job(project: AppliedProject, name: str = JOB) -> dict[str, Any]:

@@ -81,12 +81,24 @@ def test_a_volume_deleted_under_its_claim_is_made_again(
     assert project.drifted() == []
 
 
-def test_a_claim_held_by_others_is_said(project: AppliedProject, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def notebook(project: AppliedProject) -> Iterator[None]:
+    """Somebody else's pod, which mounts the claim of the models."""
     volume = {"name": "models", "persistentVolumeClaim": {"claimName": NAME}}
-    container = {"name": "notebook", "image": "notebook"}
-    spec = {"containers": [container], "volumes": [volume], "nodeName": "node"}
+    spec = {"containers": [{"name": "n", "image": "n"}], "volumes": [volume], "nodeName": "node"}
     theirs: Any = {"metadata": {"name": "notebook"}, "spec": spec}
     project.core.create_namespaced_pod(NAMESPACE, theirs)
+    try:
+        yield
+    finally:
+        # The client asks again where the connection broke behind a deletion that was done.
+        with suppress(NotFoundException):
+            project.core.delete_namespaced_pod("notebook", NAMESPACE, grace_period_seconds=0)
+
+
+def test_a_claim_held_by_others_is_said(
+    project: AppliedProject, notebook: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     project.core.delete_namespaced_persistent_volume_claim(NAME, NAMESPACE)
     with monkeypatch.context() as briefly:
         briefly.setattr("infra.release_volumes.GONE_S", 3)
@@ -119,21 +131,6 @@ def test_no_other_claim_takes_the_volume(project: AppliedProject) -> None:
     finally:
         project.core.delete_namespaced_persistent_volume_claim("theirs", NAMESPACE)
     assert found[VOLUME]["metadata"]["labels"][STACK] == "matrix"
-
-
-@pytest.fixture
-def notebook(project: AppliedProject) -> Iterator[None]:
-    """Somebody else's pod, which mounts the claim of the models."""
-    volume = {"name": "models", "persistentVolumeClaim": {"claimName": NAME}}
-    spec = {"containers": [{"name": "n", "image": "n"}], "volumes": [volume], "nodeName": "node"}
-    theirs: Any = {"metadata": {"name": "notebook"}, "spec": spec}
-    project.core.create_namespaced_pod(NAMESPACE, theirs)
-    try:
-        yield
-    finally:
-        # The client asks again where the connection broke behind a deletion that was done.
-        with suppress(NotFoundException):
-            project.core.delete_namespaced_pod("notebook", NAMESPACE, grace_period_seconds=0)
 
 
 @pytest.mark.sampled(1)

@@ -16,7 +16,7 @@ from standins.tests.apiserver import ApiServer
 from tests.e2e.waiting import wait_until
 from tests.matrix.judging import uid
 from tests.matrix.played_operator import BY_HAND, GROUP, PLURAL, VERSION, PlayedOperator
-from tests.matrix.project import AppliedProject, UpError
+from tests.matrix.project import AppliedProject, UpError, applied
 
 NAMESPACE = "many"
 FIVE = {
@@ -32,11 +32,8 @@ THREE_EPOCHS = {"job.training": {"epochs": 3}}
 def project(
     api_server: ApiServer, operator: PlayedOperator, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[AppliedProject]:
-    made = AppliedProject(tmp_path_factory.mktemp("many"), api_server.kubeconfig, "many")
-    try:
+    with applied(tmp_path_factory.mktemp("many"), api_server.kubeconfig, "many") as made:
         yield made
-    finally:
-        made.destroy()
 
 
 class Update:

@@ -24,7 +24,7 @@ from infra.run.job_api import JobApi
 from standins.tests.apiserver import ApiServer
 from tests.e2e.waiting import wait_until
 from tests.matrix.played_operator import BY_HAND, PlayedOperator
-from tests.matrix.project import AppliedProject
+from tests.matrix.project import AppliedProject, applied
 from tests.matrix.test_trainer_v2 import Server, controllers, is_served, server, v2  # noqa: F401 - fixtures
 
 NAMESPACE, JOB = "queued", "mnist"
@@ -132,11 +132,8 @@ def kueue(api_server: ApiServer) -> Iterator[None]:
 def project(
     api_server: ApiServer, operator: PlayedOperator, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[AppliedProject]:
-    made = AppliedProject(tmp_path_factory.mktemp("queue"), api_server.kubeconfig, "queued")
-    try:
+    with applied(tmp_path_factory.mktemp("queue"), api_server.kubeconfig, "queued") as made:
         yield made
-    finally:
-        made.destroy()
 
 
 Told = Callable[[str], int]

@@ -17,7 +17,7 @@ from infra.objects.look import Look
 from standins.tests.apiserver import ApiServer
 from tests.e2e.waiting import wait_until
 from tests.matrix.played_operator import GROUP, PLURAL, VERSION, PlayedOperator
-from tests.matrix.project import AppliedProject, UpError
+from tests.matrix.project import AppliedProject, UpError, applied
 from tests.matrix.test_secrets import edit_state
 from tests.matrix.verbs import VERBS
 from toolchain.operating import objects_left
@@ -38,12 +38,9 @@ THEIRS: dict[str, Any] = {
 def up(
     api_server: ApiServer, operator: PlayedOperator, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[AppliedProject]:
-    made = AppliedProject(tmp_path_factory.mktemp("shared"), api_server.kubeconfig)
-    try:
+    with applied(tmp_path_factory.mktemp("shared"), api_server.kubeconfig) as made:
         made.up(**SECTIONS)
         yield made
-    finally:
-        made.destroy()
 
 
 def names(listed: Any) -> set[str]:

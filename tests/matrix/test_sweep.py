@@ -20,7 +20,7 @@ from standins.tests.apiserver import ApiServer
 from tests.e2e.waiting import wait_until
 from tests.matrix.judging import uid
 from tests.matrix.played_operator import BY_HAND, GROUP, PLURAL, VERSION, PlayedOperator
-from tests.matrix.project import AppliedProject, with_changes
+from tests.matrix.project import AppliedProject, applied, with_changes
 from toolchain.sweep import rounds, searching, trials
 from toolchain.sweep.searching import KeptStudy
 from toolchain.sweep.trials import Answer, Search, Trial
@@ -47,12 +47,9 @@ class KilledError(BaseException):
 def project(
     api_server: ApiServer, operator: PlayedOperator, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[AppliedProject]:
-    made = AppliedProject(tmp_path_factory.mktemp("sweep"), api_server.kubeconfig, "sweep")
-    try:
+    with applied(tmp_path_factory.mktemp("sweep"), api_server.kubeconfig, "sweep") as made:
         yield made
-    finally:
         made.environment.pop(agreed.TRIALS, None)
-        made.destroy()
 
 
 class Applied:
