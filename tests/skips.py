@@ -13,7 +13,6 @@ NO_MNIST = (
 # Beginning of the test's id -> why nothing is lost without it.
 ALLOWED = {
     "tests/trainer/test_image.py::test_baked_data_is_what_auto_finds": NO_MNIST,
-    "tests/unit/test_stack_files.py::test_no_salt": "a stack file that was never committed has no committed salt",
 }
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+from pathlib import Path
 
-from tests.unit.toolchain.conftest import STACK, Machine, git, prepare
+from tests.unit.toolchain.conftest import ROOT, STACK, Machine, git, prepare
 
 
 def test_the_passphrase_is_made_once_for_the_user_alone(project: Machine) -> None:
@@ -115,3 +117,10 @@ def test_nothing_but_our_filter_is_added_to_gits_configuration(project: Machine)
 def test_a_folder_without_git_works_too(project: Machine) -> None:
     shutil.rmtree(project.root / ".git")
     assert "encryptionsalt" in prepare(project)
+
+
+def test_no_salt_of_a_clones_own_passphrase_is_committed() -> None:
+    for name in git(ROOT, "ls-tree", "-r", "--name-only", "HEAD", "stacks").split():
+        if Path(name).match("stacks/Pulumi.*.yaml"):
+            text = git(ROOT, "show", f"HEAD:{name}")
+            assert "secure:" in text or not re.search(r"^encryptionsalt:", text, re.MULTILINE), name
