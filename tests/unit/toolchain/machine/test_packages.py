@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import subprocess
 import sys
 from collections.abc import Callable
@@ -143,15 +142,6 @@ def test_its_ban_stays_while_its_apt_still_runs(killed: None) -> None:
         apt.communicate(b"\n")
     packages.finish_interrupted()
     assert not packages.POLICY.exists()
-
-
-def test_two_processes_take_turns(folders: Path) -> None:
-    with (
-        locks.machine_wide("packages"),
-        (folders / "packages.lock").open("a") as other,
-        pytest.raises(BlockingIOError),
-    ):
-        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def test_an_unpacked_package_is_whole_or_not_there(fake: Fake, tmp_path: Path) -> None:
