@@ -10,10 +10,8 @@ from typing import Any
 import pytest
 
 from infra import agreed
-from infra.cluster_kinds import ClusterKind
 from toolchain.images import base, cluster_images, control_plane, node, scratch
 from toolchain.machine.engine import Engine
-from toolchain.operating import environment, setup
 from toolchain.parallel import Jobs
 from toolchain.tools import build
 
@@ -94,13 +92,3 @@ def test_what_is_built_counts_for_those_who_need_it(built: set[str], monkeypatch
     monkeypatch.setattr(build, "built", lambda name: name in built or None)
     assert cluster_images.all_built(nodes=True) is (built == set(cluster_images.BUILT))
     assert cluster_images.all_built(nodes=False) is bool(built)
-
-
-@pytest.mark.parametrize("kind", ClusterKind)
-def test_only_kind_makes_nodes(kind: ClusterKind, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(environment, "cluster_kind", lambda stack: kind)
-    assert setup.makes_nodes("any") is (kind is ClusterKind.KIND)
-
-
-def test_for_any_stack_everything_is_set_up() -> None:
-    assert setup.makes_nodes("")
