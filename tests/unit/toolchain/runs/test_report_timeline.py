@@ -23,7 +23,6 @@ PAGE = (
     '<section aria-labelledby="result"><h2 id="result">Result</h2></section>\n'
     '<section aria-labelledby="again"><h2 id="again">How to run it again</h2></section>\n</main></body></html>\n'
 )
-TRAINER = Path(__file__).parents[4] / "trainer" / "report.py"
 
 
 class Tags(HTMLParser):
@@ -152,12 +151,3 @@ def test_a_page_of_somebody_elses_stays(folder: Path) -> None:
     (folder / agreed.REPORT).write_text("<p>own</p>")
     report_timeline.complete([folder, folder / "missing"])
     assert page(folder) == "<p>own</p>"
-
-
-def test_the_trainer_writes_pages_with_this_place() -> None:
-    text = TRAINER.read_text()
-    assert '("again", "How to run it again"' in text
-    for part in ('<section aria-labelledby="{name}">', '<li><a href="#{name}">{title}</a></li>'):
-        assert part in text, "sections and links as they are looked for"
-    assert report_timeline.BEFORE_SECTION == '<section aria-labelledby="again">'
-    assert report_timeline.BEFORE_LINK == '<li><a href="#again">'
