@@ -223,11 +223,6 @@ def test_git_sees_no_change(project: Project, up: dict[str, str]) -> None:
     assert project.changed_files() == ""
 
 
-def test_the_passphrase_is_the_users_alone(project: Project, up: dict[str, str]) -> None:
-    passphrase = project.root / ".trainstack" / "passphrase"
-    assert passphrase.stat().st_mode & 0o777 == 0o600
-
-
 @pytest.fixture
 def others_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A shell that leads Python to others' modules and to others' virtual environments."""
@@ -252,13 +247,6 @@ def test_preview_finds_nothing_to_do(
 def test_refresh_finds_no_drift(project: Project, up: dict[str, str]) -> None:
     done = project.run("pulumi", "refresh", "--yes", "--expect-no-changes", "--stack", project.stack)
     assert "unchanged" in done.stdout
-
-
-@pytest.mark.slow(reason="one more preview of what the two above have shown")
-def test_make_drift_finds_none(project: Project, up: dict[str, str]) -> None:
-    done = project.make("drift")
-    assert done.returncode == 0, done.stdout
-    assert f"stack {project.stack}: no drift" in done.stdout
 
 
 @pytest.mark.usefixtures("others_python")
