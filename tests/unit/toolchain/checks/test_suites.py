@@ -179,10 +179,6 @@ def test_a_journal_is_of_the_files_as_they_are(tmp_path: Path, monkeypatch: pyte
     assert not first.exists()
 
 
-def test_pytest_is_that_of_the_clone() -> None:
-    assert suites.PYTHON.is_relative_to(ROOT)
-
-
 def test_what_make_was_given_is_not_handed_on_to_the_makes_of_tests() -> None:
     """`ARGS` of `make test-full` was: each `make up` below it took them for its own."""
     program = "import json, os; print(json.dumps(dict(os.environ)))"

@@ -114,10 +114,6 @@ def test_the_right_server_is_asked(fake: Fake, tmp_path: Path) -> None:
     assert "--context a-context" in asked
 
 
-def test_patience_is_longer_than_a_restart_takes() -> None:
-    assert api_server.PATIENCE_S >= 90
-
-
 @pytest.mark.parametrize("status", [0, 1])
 def test_a_kubeconfig_that_was_moved_names_no_server(fake: Fake, tmp_path: Path, status: int) -> None:
     words = tmp_path / "words"

@@ -9,7 +9,6 @@ import pytest
 from infra import agreed
 from infra.run.waiting import Waiting
 from tests.unit.infra.run.test_run import FakeApi, job, pod
-from toolchain.operating import pulumi_output
 from toolchain.operating.job_lines import EPOCH_LINE_S, JobLines
 
 
@@ -90,7 +89,3 @@ def test_what_the_program_shows_of_a_wait_is_understood(monkeypatch: pytest.Monk
     assert {"is": "pods", "job": "j", "pods": [("j-master-0", "Running")]} in told.events
     assert {event["is"] for event in told.events} == {"pods", "condition", "epochs", "step", "result"}
     assert "j: epoch 1 of 1: accuracy=0.5000 loss=0.1000" in told.lines
-
-
-def test_whoever_draws_asks_for_more_steps() -> None:
-    assert agreed.DRAWN_EVERY_S in pulumi_output.DRAWN
