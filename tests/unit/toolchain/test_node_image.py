@@ -28,19 +28,10 @@ def name(parts: tuple[dict[str, Path], Path], version: str = "v1.34.4", restrict
     return node.image_name(version, *parts, restricted)
 
 
-def test_a_changed_dockerfile_is_another_image(
-    parts: tuple[dict[str, Path], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = name(parts)
-    changed = tmp_path / "node.Dockerfile"
-    changed.write_text(node.DOCKERFILE.read_text() + "RUN true\n")
-    monkeypatch.setattr(node, "DOCKERFILE", changed)
-    assert name(parts) != before
-
-
 @pytest.mark.parametrize(
     ("module", "part", "value"),
     [
+        (node, "DOCKERFILE", Path(__file__)),
         (node, "CNI_TEMPLATE", {}),
         (node, "CONTAINERD_ADDITION", ""),
         (node, "IMPORT", ""),
