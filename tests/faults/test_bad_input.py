@@ -65,6 +65,7 @@ def test_a_corrupted_data_file_is_named_with_both_checksums(tmp_path: Path) -> N
 
     assert "train-images-idx3-ubyte" in said
     assert "6bbc9ace898e44ae57da46a324031adb" in said, "the expected checksum"
+    assert "download the file again" in said
     assert sorted(ROOT.glob("data/**/*")) == before, "nothing of it was copied"
 
 
