@@ -87,14 +87,6 @@ def test_in_a_backend_of_the_users_nothing_of_ours_is_made(project: Machine) -> 
     assert git(project.root, "status", "--porcelain") == ""
 
 
-def test_a_stack_goes_from_our_backend_to_the_users_and_back(project: Machine) -> None:
-    ours = prepare(project)
-    project.variables.update(theirs(project))
-    assert "salt-of:theirs" in prepare(project)
-    project.variables.clear()
-    assert prepare(project) == ours
-
-
 def test_a_service_gets_no_salt_of_ours(project: Machine) -> None:
     assert "encryptionsalt" in prepare(project)
     project.variables["PULUMI_BACKEND_URL"] = "https://api.pulumi.com"
