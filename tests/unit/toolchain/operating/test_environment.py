@@ -34,24 +34,15 @@ def test_exports_survive_a_shell(monkeypatch: pytest.MonkeyPatch) -> None:
     assert done.stdout == f"{value}unset"
 
 
-def test_pulumi_follows_more_runs_at_once_than_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("PULUMI_PARALLEL", raising=False)
-    assert int(environment.local({})["PULUMI_PARALLEL"]) >= 100
-    monkeypatch.setenv("PULUMI_PARALLEL", "3")
-    assert environment.local({})["PULUMI_PARALLEL"] == "3", "the user knows better"
-
-
-@pytest.mark.parametrize("name", agreed.KUBECTL)
-def test_kubectl_in_the_shell_of_make_env_does_as_our_own(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("name", "ours"), (environment.PARALLEL | agreed.KUBECTL).items())
+def test_pulumi_and_kubectl_do_as_we_need_unless_the_user_knows_better(
+    name: str, ours: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv(name, raising=False)
-    assert environment.local({})[name] == agreed.KUBECTL[name]
-    monkeypatch.setenv(name, "true")
-    assert environment.local({})[name] == "true", "the user knows better"
-
-
-def test_a_passphrase_of_the_users_shell_does_not_reach_pulumi(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PULUMI_CONFIG_PASSPHRASE", "of the user's shell")
-    assert "PULUMI_CONFIG_PASSPHRASE" not in environment.for_child({"PATH": "/bin"})
+    assert environment.local({})[name] == ours
+    monkeypatch.setenv(name, "3")
+    assert environment.local({})[name] == "3"
+    assert int(environment.PARALLEL["PULUMI_PARALLEL"]) >= 100, "more than Pulumi does by itself"
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,7 @@ def child() -> dict[str, str]:
 
 
 def test_without_one_of_the_users_the_clones_own_is_used(shell: pytest.MonkeyPatch) -> None:
+    shell.setenv(user_backend.PHRASE, "x")
     assert user_backend.backend() is None
     assert child() == {
         user_backend.BACKEND: f"file://{STATE}?metadata=skip",
