@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from toolchain.paths import ROOT
+
 PAGE = (ROOT / "docs" / "internals" / "measuring.md").read_text()
 PARTS = re.findall(r"^\| `([^`]+)`[^|]*\| (\d+) \|[^|]*\| (\d+) \|$", PAGE, re.MULTILINE)
 """Of each part: a word for `-k` or a file, minutes when measured once, and those of a thorough run."""

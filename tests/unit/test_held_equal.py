@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import tomllib
 from importlib.metadata import version
-from pathlib import Path
 
 import pulumi_standins.emulated as emulated
 import yaml
@@ -21,15 +20,12 @@ from infra.config.training import Backend, Dataset, TrainingConfig, options
 from infra.training_operator import patches
 from infra.upstream import vendored
 from toolchain.images import cluster_images, gpu_base
-from toolchain.operating import (
-    volume_space,
-)
+from toolchain.operating import volume_space
+from toolchain.paths import ROOT
 from toolchain.tools import go_modules
 from trainer import options as trainer_options
 from trainer import volume
 from trainer.recipes import PRESETS
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_data_sets() -> None:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from itertools import groupby
-from pathlib import Path
 
 import pytest
 
 from tests import order
-
-ROOT = Path(__file__).resolve().parents[2]
+from toolchain.paths import ROOT
 
 
 def test_each_name_of_the_tables_is_a_file_or_a_folder() -> None:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
-from pathlib import Path
 
 import pytest
 
+from toolchain.paths import ROOT
 from trainer import options
 from trainer.launch import ExitStatus
 from trainer.recipes import PRESETS, RECIPES
 
-ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "trainer.md").read_text()
 
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import ast
 import json
-from pathlib import Path
 
 import pytest
 
-from tests.unit.toolchain.conftest import Machine
+from tests.unit.toolchain.conftest import ROOT, Machine
 from tests.unit.toolchain.tools.test_ready_made_tools import PREPARE, UNREACHABLE, connected
 from toolchain import PYTHON_NEEDED
 
 __all__ = ["connected"]
-ROOT = Path(__file__).resolve().parents[3]
 ENTRY = "toolchain/__init__.py"
 OLD = [(3, minor) for minor in range(7, PYTHON_NEEDED[1])]
 

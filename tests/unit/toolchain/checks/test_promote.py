@@ -15,7 +15,7 @@ from infra.config import from_file
 from infra.config.training import TrainingConfig
 from infra.review import __main__ as rendering
 from infra.stack_edits import NAMED, OF_THE_PLACE, PROMOTED, Promotion, promotions
-from tests.unit.toolchain.conftest import commit_all, git
+from tests.unit.toolchain.conftest import ROOT, commit_all, git
 from tests.unit.toolchain.runs.conftest import Models, epoch
 from toolchain import __main__, stack_files
 from toolchain.checks import protected, review, stack_changes
@@ -24,7 +24,6 @@ from toolchain.runs import records
 from toolchain.steps import SetupError
 from toolchain.tools import venv
 
-ROOT = Path(__file__).resolve().parents[4]
 DEV = """\
 config:
   trainstack:cluster: {kind: existing}
