@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -30,17 +30,13 @@ def steps(monkeypatch: pytest.MonkeyPatch, warnings: list[str]) -> list[dict[str
     """What a preview of a stack that is up would do."""
     found: list[dict[str, Any]] = []
 
-    @contextmanager
-    def lock() -> Iterator[None]:
-        yield
-
     def preview(_: Any, stack: str, *options: str) -> tuple[list[dict[str, Any]], list[str]]:
         assert (stack, options) == ("dev", ("--refresh",))
         return found, warnings
 
     for module, name, value in (
         (user_backend, "check", lambda stack: None),
-        (setup, "project_lock", lock),
+        (setup, "project_lock", nullcontext),
         (environment, "load", lambda: {"PULUMI_HOME": "/nowhere"}),
         (backend, "prepare", lambda stack, variables: None),
         (state, "deployment", lambda stack: {"resources": [{"type": "kubernetes:core/v1:Pod"}]}),

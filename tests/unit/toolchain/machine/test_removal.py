@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.toolchain.machine.test_packages import FILES
-from toolchain.machine import locks, packages
+from tests.unit.toolchain.machine.test_packages import folders
+from toolchain.machine import packages
 from toolchain.steps import SetupError
 
+__all__ = ["folders"]
 Fake = Callable[[str, str], Path]
 
 # A small apt: `depends` has lines "package needed", or "package needed other" where either is enough; `recommends` has
@@ -92,12 +93,8 @@ class Debian:
 
 
 @pytest.fixture
-def debian(fake: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Debian:
+def debian(folders: Path, fake: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Debian:
     """A machine on which we have installed docker.io with iptables and runc."""
-    for module in (packages, locks):
-        monkeypatch.setattr(module, "MACHINE", tmp_path)
-    for name in FILES:
-        monkeypatch.setattr(packages, name, tmp_path / name.lower())
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     made = Debian(tmp_path)
     fake("dpkg-query", QUERY.format(folder=tmp_path))
