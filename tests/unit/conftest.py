@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import NoReturn
@@ -17,6 +18,9 @@ from pulumi.runtime import settings
 from infra import paths
 from toolchain.machine import engine
 from toolchain.paths import LINKS, LOCAL, ROOT
+
+Fake = Callable[[str, str], Path]
+"""Name and script of a program, to its file: see the fixture `fake`."""
 
 # No example fails because a machine is slow.
 hypothesis.settings.register_profile(
@@ -75,6 +79,21 @@ def nothing_is_registered() -> Iterator[None]:
     asyncio.set_event_loop(loop)
     yield
     loop.close()
+
+
+@pytest.fixture
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fake:
+    """Put a shell script first on this process's PATH."""
+    folder = tmp_path / "fakes"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
+
+    def make(name: str, script: str) -> Path:
+        (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+        (folder / name).chmod(0o755)
+        return folder / name
+
+    return make
 
 
 def _modules() -> list[ModuleType]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from pathlib import Path
 from typing import ClassVar, cast
 
 import pytest
 
+from tests.unit.conftest import Fake
 from toolchain.images import base, control_plane, node, scratch
 from toolchain.images.base import RootFileSystem
 from toolchain.machine.engine import Engine
@@ -113,17 +113,10 @@ def test_a_link_to_what_an_image_does_not_hold_becomes_a_copy(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("status", [0, 1])
-def test_an_import_that_fails_behind_its_last_byte_fails(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int
-) -> None:
+def test_an_import_that_fails_behind_its_last_byte_fails(fake: Fake, tmp_path: Path, status: int) -> None:
     """Its images would be missing in every cluster made of what is committed."""
-    for program, script in (
-        ("containerd", "exec sleep 600"),
-        ("ctr", f'[ "$1" = version ] && exit 0\ncat >/dev/null\nexit {status}'),
-    ):
-        (tmp_path / program).write_text(f"#!/bin/sh\n{script}\n")
-        (tmp_path / program).chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    fake("containerd", "exec sleep 600")
+    fake("ctr", f'[ "$1" = version ] && exit 0\ncat >/dev/null\nexit {status}')
     script = node.IMPORT.replace("/run/containerd", str(tmp_path / "run"))
     done = subprocess.run(["/bin/sh", "-c", script], input=b"x" * 100_000, capture_output=True)
     assert done.returncode == status

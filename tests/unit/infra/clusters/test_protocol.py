@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from infra.clusters.kind import kind_cli
 from infra.clusters.kind.config import KindConfig
 from infra.clusters.kind.providers import ClusterProvider, replaced_for
 from infra.config.cluster import ClusterConfig
+from tests.unit.conftest import Fake
 from tests.unit.infra.clusters.kind.standin import Engine, node
 
 PROPS = {"name": "c", "config": KindConfig(name="c", stack="dev").encode(), "instance": "one"}
@@ -125,10 +125,6 @@ def test_a_node_that_somebody_adds_changes_no_judgement(engine: Engine, judge: C
         ("echo microk8s", False),
     ],
 )
-def test_snapd_says_whether_microk8s_is_gone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, gone: bool
-) -> None:
-    (tmp_path / "snap").write_text(f"#!/bin/sh\n{script}\n")
-    (tmp_path / "snap").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+def test_snapd_says_whether_microk8s_is_gone(fake: Fake, script: str, gone: bool) -> None:
+    fake("snap", script)
     assert lost(ClusterKind.MICROK8S) is gone

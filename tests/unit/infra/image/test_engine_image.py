@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -10,9 +9,10 @@ import time
 from pathlib import Path
 
 from infra import paths
+from tests.unit.conftest import Fake
 
 # Has no image, and builds without end.
-DOCKER = """#!/bin/sh
+DOCKER = """
 case "$1" in
 image|images) exit 1 ;;
 build) echo $$ > {file}.part; mv {file}.part {file}; exec sleep 3600 ;;
@@ -20,13 +20,9 @@ esac
 """
 
 
-def test_an_ended_process_leaves_no_build_behind(tmp_path: Path) -> None:
-    (tmp_path / "docker").write_text(DOCKER.format(file=tmp_path / "building"))
-    (tmp_path / "docker").chmod(0o755)
-    variables = {**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
-    child = subprocess.Popen(
-        [sys.executable, "-m", "infra.image.engine_image", "dev"], cwd=paths.ROOT, env=variables
-    )
+def test_an_ended_process_leaves_no_build_behind(fake: Fake, tmp_path: Path) -> None:
+    fake("docker", DOCKER.format(file=tmp_path / "building"))
+    child = subprocess.Popen([sys.executable, "-m", "infra.image.engine_image", "dev"], cwd=paths.ROOT)
     try:
         while not (tmp_path / "building").exists():
             assert child.poll() is None, "it has ended before its build"

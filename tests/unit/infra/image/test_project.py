@@ -15,6 +15,7 @@ from infra.config.image import ImageConfig
 from infra.image import engine_image, ignored, inputs, project, push, requirements
 from infra.image.project_image import ProjectImageProvider
 from infra.process import CommandError
+from tests.unit.conftest import Fake
 
 
 def written(folder: Path, files: dict[str, str]) -> Path:
@@ -267,11 +268,9 @@ def test_a_project_is_put_onto_our_image(root: Path, folder: Path, built: dict[s
 
 @pytest.mark.parametrize(("theirs", "given"), [(True, "1"), (False, "")])
 def test_only_the_users_own_dockerfile_is_built_by_the_builder_that_they_chose(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, theirs: bool, given: str
+    fake: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, theirs: bool, given: str
 ) -> None:
-    (tmp_path / "docker").write_text(f'#!/bin/sh\nprintf %s "$DOCKER_BUILDKIT" > {tmp_path}/given\n')
-    (tmp_path / "docker").chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    fake("docker", f'printf %s "$DOCKER_BUILDKIT" > {tmp_path}/given')
     monkeypatch.setenv("DOCKER_BUILDKIT", "1")
     push.docker_build(tmp_path, tmp_path / "Dockerfile", {}, "image", theirs=theirs)
     assert (tmp_path / "given").read_text() == given

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.unit.conftest import Fake
 from toolchain.images import scratch
 from toolchain.machine import locks, packages
 from toolchain.steps import SetupError
 
-Fake = Callable[[str, str], Path]
 FILES = ("POLICY", "RECORD", "THERE", "MARKED", "REMOVING", "BEFORE", "LOG", "DPKG_LOCK", "UNITS")
 """What `packages` reads and writes: the constants' names."""
 SOMEBODY_ELSES = "#!/bin/sh\n# of the image\nexit 101\n"

@@ -6,15 +6,14 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.unit.conftest import Fake
 from toolchain.machine import processes
 from toolchain.machine.processes import Process
-
-Fake = Callable[[str, str], Path]
 
 # ps of macOS 14: columns as wide as their widest value, `ucomm` cut at 16 letters, no session.
 STATES = """\

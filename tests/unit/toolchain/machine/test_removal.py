@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
+from tests.unit.conftest import Fake
 from tests.unit.toolchain.machine.test_packages import folders
 from toolchain.machine import packages
 from toolchain.steps import SetupError
 
 __all__ = ["folders"]
-Fake = Callable[[str, str], Path]
 
 # A small apt: `depends` has lines "package needed", or "package needed other" where either is enough; `recommends` has
 # lines "package wanted"; `auto` the packages that nobody has asked for by name.

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.unit.conftest import Fake
 from toolchain.operating import api_server
 from toolchain.operating.state import Access
 from toolchain.steps import SetupError
 
-Fake = Callable[[str, str], Path]
 ACCESS = Access("/somewhere/kubeconfig.yaml", "a-context")
 PROBLEMS = [
     "The connection to the server 127.0.0.1:6443 was refused - did you specify the right host or port?",

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from infra.cluster_kinds import ClusterKind
+from tests.unit.conftest import Fake
 from toolchain import __main__ as command
 from toolchain import stack_files
 from toolchain.images import cluster_images
@@ -329,9 +330,6 @@ def test_an_engine_of_the_users_is_used(machine: Machine) -> None:
     machine["other"] = engine.Installed("Docker CE", "start it")
     assert doctor.other_engines() == (Health.HEALTHY, "Docker CE, which is used")
     assert doctor.container_engine()[0] is Health.HEALTHY
-
-
-Fake = Callable[[str, str], Path]
 
 
 @pytest.fixture

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+import os
 
 import pytest
 
+from tests.unit.conftest import Fake
 from toolchain.operating import pulumi_cli
 from toolchain.steps import SetupError
 
@@ -28,26 +29,17 @@ OF_CLAIM = {"severity": "error", "urn": CLAIM, "message": "error: the server ans
     ],
     ids=["with --json", "of an object", "no error in it", "another document", "nothing"],
 )
-def test_the_error_is_told_and_not_the_warnings(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, printed: str, said: str
-) -> None:
-    failing = tmp_path / "pulumi"
-    failing.write_text(f"#!/bin/sh\ncat <<'END'\n{printed}\nEND\necho on stderr >&2\nexit 255\n")
-    failing.chmod(0o755)
-    monkeypatch.setattr(pulumi_cli, "program", lambda variables: str(failing))
+def test_the_error_is_told_and_not_the_warnings(fake: Fake, printed: str, said: str) -> None:
+    fake("pulumi", f"cat <<'END'\n{printed}\nEND\necho on stderr >&2\nexit 255")
     with pytest.raises(SetupError, match=said) as told:
-        pulumi_cli.preview({}, "dev")
+        pulumi_cli.preview({"PATH": os.environ["PATH"]}, "dev")
     assert "$PATH" not in str(told.value)
     assert "fix: " in str(told.value)
 
 
-def test_the_programs_warnings_are_told_without_those_of_plugins(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_programs_warnings_are_told_without_those_of_plugins(fake: Fake) -> None:
     told = {"severity": "warning", "message": "warning: these objects are being deleted: Job/a\n"}
     printed = json.dumps({"steps": [{"op": "same"}], "diagnostics": [WARNING, told, OF_CLAIM]})
-    program = tmp_path / "pulumi"
-    program.write_text(f"#!/bin/sh\ncat <<'END'\n{printed}\nEND\n")
-    program.chmod(0o755)
-    monkeypatch.setattr(pulumi_cli, "program", lambda variables: str(program))
-    assert pulumi_cli.preview({}, "dev") == ([{"op": "same"}], ["these objects are being deleted: Job/a"])
+    fake("pulumi", f"cat <<'END'\n{printed}\nEND")
+    found = pulumi_cli.preview({"PATH": os.environ["PATH"]}, "dev")
+    assert found == ([{"op": "same"}], ["these objects are being deleted: Job/a"])

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.matrix.kind_project import UNCHANGED
+from tests.unit.conftest import Fake
 from toolchain.operating import pulumi_cli, pulumi_output
 
-STANDIN = """#!/bin/sh
+STANDIN = """
 previous=
 for word; do
   test "$previous" != --event-log || events=$word
@@ -39,11 +40,9 @@ Duration: 5s
 
 
 @pytest.fixture
-def pulumi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def pulumi(fake: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A pulumi that says and logs what the files beside it hold."""
-    program = tmp_path / "pulumi"
-    program.write_text(STANDIN)
-    program.chmod(0o755)
+    fake("pulumi", STANDIN)
     for name, content in (("EVENTS", ""), ("OUTPUT", OUTPUT)):
         (tmp_path / name).write_text(content)
         monkeypatch.setenv(name, str(tmp_path / name))
@@ -56,7 +55,7 @@ def pulumi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(pulumi: Path, verb: str = "up") -> int:
-    return pulumi_cli.stream({"PATH": f"{pulumi}:{os.environ['PATH']}"}, verb, "--stack", "dev")
+    return pulumi_cli.stream({"PATH": os.environ["PATH"]}, verb, "--stack", "dev")
 
 
 def diagnostic(severity: str, message: str) -> str:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.unit.conftest import Fake
 from tests.unit.toolchain.conftest import Machine
 from toolchain.steps import SetupError
 from toolchain.tools import build
 from toolchain.tools.go_modules import CALLED_AS
-
-Fake = Callable[[str, str], Path]
 
 # `go build -o FOLDER/ package…` writes one file for each package.
 GO = """

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.unit.conftest import Fake
 from toolchain.tools import go_modules, installed
-
-Fake = Callable[[str, str], Path]
 
 
 def kubectl(newer: int, rest: str) -> str:

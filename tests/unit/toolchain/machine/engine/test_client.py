@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.unit.conftest import Fake
 from toolchain.machine.engine import client, daemon
 
-Fake = Callable[[str, str], Path]
 # docker that answers where the file of its engine exists: `user`, or `ours`.
 DOCKER = 'test "$DOCKER_HOST" = {host} && test -e {folder}/ours || test -z "$DOCKER_HOST" -a -e {folder}/user'
 

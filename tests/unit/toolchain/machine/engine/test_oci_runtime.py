@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.conftest import Fake
 from toolchain.machine.engine import oci_runtime
 
 ALL = {f"CAP_{name}" for name in oci_runtime.CAPABILITIES}
@@ -51,17 +52,15 @@ def test_options_are_found_in_both_spellings() -> None:
     assert oci_runtime.option(["create", "id"], "--bundle", "-b") is None
 
 
-def test_runc_reads_the_rewritten_bundle(tmp_path: Path) -> None:
+def test_runc_reads_the_rewritten_bundle(fake: Fake, tmp_path: Path) -> None:
     bundle = tmp_path / "bundle"
     bundle.mkdir()
     (bundle / "config.json").write_text(json.dumps({"hostname": "kept", "process": {"oomScoreAdj": -1}}))
-    runc = tmp_path / "runc"
-    runc.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/called\n')
-    runc.chmod(0o755)
+    runc = fake("runc", f'echo "$@" > {tmp_path}/called')
 
     words = ["--root", "/r", "create", "--bundle", str(bundle), "id"]
     command = [sys.executable, "-IS", oci_runtime.__file__, *words]
-    subprocess.run(command, env={"PATH": str(tmp_path)}, check=True)
+    subprocess.run(command, env={"PATH": str(runc.parent)}, check=True)
 
     assert json.loads((bundle / "config.json").read_text()) == {
         "hostname": "kept",
