@@ -35,11 +35,11 @@ def _begun(stack: str) -> tempfile.TemporaryDirectory[str]:
         (folder / name).mkdir()
     shutil.copy2(ROOT / "Pulumi.yaml", folder)
     words = ["pulumi", "stack", "init", stack, "--non-interactive"]
-    subprocess.run(words, cwd=folder, env=_environment(folder), capture_output=True, check=True)
+    subprocess.run(words, cwd=folder, env=environment(folder), capture_output=True, check=True)
     return made
 
 
-def _environment(folder: Path) -> dict[str, str]:
+def environment(folder: Path) -> dict[str, str]:
     """Of a Pulumi whose state is in `folder`."""
     own = {
         name: value for name, value in os.environ.items() if not name.startswith(("PULUMI_CONFIG", "KUBE"))
@@ -51,6 +51,20 @@ def _environment(folder: Path) -> dict[str, str]:
         "PULUMI_SKIP_UPDATE_CHECK": "true",
         "PULUMI_DEBUG_COMMANDS": "true",  # for --event-log
     }
+
+
+def pulumi(folder: Path, variables: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
+    """A command of Pulumi's in `folder`; both outputs are in `stdout`."""
+    return subprocess.run(
+        ["pulumi", *words, "--non-interactive", "--color=never"],
+        cwd=folder,
+        env=variables,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=HANG_S,
+    )
 
 
 @dataclass(frozen=True)
@@ -80,20 +94,11 @@ class Project:
         shutil.copy2(ROOT / "Pulumi.yaml", self.folder)
         (self.folder / "infra").symlink_to(ROOT / "infra")
         self.stack_file = self.folder / "stacks" / f"Pulumi.{stack}.yaml"
-        self.environment = {**_environment(folder), "KUBECONFIG": str(folder / "no-kubeconfig")}
+        self.environment = {**environment(folder), "KUBECONFIG": str(folder / "no-kubeconfig")}
         self._salt = yaml.safe_load(self.stack_file.read_text())
 
     def pulumi(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            ["pulumi", *arguments, "--non-interactive", "--color=never"],
-            cwd=self.folder,
-            env=self.environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=HANG_S,
-        )
+        return pulumi(self.folder, self.environment, *arguments)
 
     def configure(self, sections: dict[str, Any]) -> None:
         """Write the stack file, as a user would. What `sections` says is `secure` is really encrypted."""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from pathlib import Path
 
-from tests.e2e.waiting import HANG_S
+from tests.preview.project import environment, pulumi
 
 MADE = 8
 PROGRAM = f"""
@@ -52,24 +50,12 @@ def test_what_is_told_is_saved(tmp_path: Path) -> None:
     (tmp_path / "state").mkdir()
     (tmp_path / "Pulumi.yaml").write_text("name: told\nruntime: python\n")
     (tmp_path / "__main__.py").write_text(PROGRAM)
-    environment = {
-        **os.environ,
-        "PULUMI_BACKEND_URL": (tmp_path / "state").as_uri(),
-        "PULUMI_CONFIG_PASSPHRASE": "test",
-        "PULUMI_SKIP_UPDATE_CHECK": "true",
+    variables = {
+        **environment(tmp_path),
         "STATE": str(tmp_path / "state" / ".pulumi" / "stacks" / "told" / "dev.json"),
         "TOLD": str(tmp_path / "told"),
     }
     for words in (["stack", "init", "dev"], ["up", "--yes", "--skip-preview"]):
-        done = subprocess.run(
-            ["pulumi", *words, "--non-interactive"],
-            cwd=tmp_path,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=HANG_S,
-        )
+        done = pulumi(tmp_path, variables, *words)
         assert done.returncode == 0, done.stdout
     assert (tmp_path / "told").read_text().splitlines() == ["True"] * MADE
