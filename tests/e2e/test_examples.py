@@ -11,22 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e import clones
 from tests.e2e.images import built, pulled
 from tests.e2e.project import Project
 from tests.e2e.rendering import ensure_applied
 from tests.e2e.waiting import HANG_S, while_running
 from tests.faults.table import cluster
 from tests.matrix.kind_project import UNCHANGED
-from toolchain.machine.engine import Engine
 
 pytestmark = pytest.mark.slow(reason="a cluster and an image for each example")
-
-
-@pytest.fixture(scope="module")
-def clone(engine: Engine) -> Iterator[Project]:
-    with clones.temporary("examples") as made:
-        yield made
 
 
 def configured(clone: Project, stack: str) -> Project:

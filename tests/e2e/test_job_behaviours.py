@@ -14,12 +14,11 @@ from infra.objects.job_kinds import RUNTIME, TRAINER_GROUP
 from infra.objects.labels import RUN
 from infra.trainer_controller.patches import SETTINGS, SETTINGS_FILE, SETTINGS_READ, TRAINER
 from infra.training_operator import patches
-from tests.e2e import clones, tally
+from tests.e2e import tally
 from tests.e2e.jobs import Jobs, Training
 from tests.e2e.project import Project
 from tests.e2e.waiting import wait_until, while_running
 from tests.matrix.kind_project import UNCHANGED
-from toolchain.machine.engine import Engine
 
 pytestmark = pytest.mark.slow(reason="a cluster, two more operators to compile, and trainings under each API")
 DIGITS = {"dataset": "digits", "epochs": 12}
@@ -36,12 +35,6 @@ PACES = {
         "concurrency=7 qps=70 burst=140",
     },
 }
-
-
-@pytest.fixture(scope="module")
-def clone(engine: Engine) -> Iterator[Project]:
-    with clones.temporary("behaviours") as made:
-        yield made
 
 
 @pytest.fixture(scope="module", params=list(OperatorApi))

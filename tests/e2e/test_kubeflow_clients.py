@@ -4,26 +4,17 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
 
 import pytest
 
-from tests.e2e import clones
 from tests.e2e.project import ROOT, Project
 from tests.matrix.kind_project import UNCHANGED
-from toolchain.machine.engine import Engine
 
 pytestmark = pytest.mark.slow(reason="a cluster of its own, both operators, two trainings of the stack's")
 PAGE = (ROOT / "docs" / "kubeflow-clients.md").read_text()
 COMMAND = re.compile(r"^uv run (.*--with (\S+)==\S+) submit\.py$", re.MULTILINE)
 PROGRAMS = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
 TRAINED = r"rank 0 of 2: loss=0\.0"
-
-
-@pytest.fixture(scope="module")
-def clone(engine: Engine) -> Iterator[Project]:
-    with clones.temporary("clients") as made:
-        yield made
 
 
 def printed(project: Project, package: str) -> str:

@@ -19,13 +19,12 @@ from infra.job.queue import SUSPEND
 from infra.kueue.patches import CONTROLLER
 from infra.objects.job_kinds import CLUSTER_QUEUE, LOCAL_QUEUE, PYTORCHJOB, RUNTIME, TRAINER_GROUP, WORKLOAD
 from infra.objects.labels import RUN
-from tests.e2e import clones, tally
+from tests.e2e import tally
 from tests.e2e.beside import stack_beside
 from tests.e2e.images import pulled
 from tests.e2e.jobs import Jobs
 from tests.e2e.project import Project
 from tests.e2e.waiting import HANG_S, wait_until, while_running
-from toolchain.machine.engine import Engine
 
 pytestmark = pytest.mark.slow(
     reason="a cluster of its own, Kueue to compile, and trainings under each API one after the other"
@@ -38,16 +37,10 @@ QUOTA = {
     "preemption": {"withinClusterQueue": "LowerPriority"},
     "priorities": {URGENT: 100},
 }
+CONFIGURED = {"trainstack:operator": {"queue": "kueue"}, "trainstack:cluster": {"queue": QUOTA}}
 # The other team's, on the same nodes.
 TEAM, THEIRS = "team-b", "theirs"
 MINUTE_S = 60
-
-
-@pytest.fixture(scope="module")
-def clone(engine: Engine) -> Iterator[Project]:
-    with clones.temporary("kueue") as made:
-        made.configure({"trainstack:operator": {"queue": "kueue"}, "trainstack:cluster": {"queue": QUOTA}})
-        yield made
 
 
 @pytest.fixture(params=list(OperatorApi))

@@ -16,9 +16,8 @@ from typing import Any
 
 import pytest
 
-from tests.e2e import clones, pages
+from tests.e2e import pages
 from tests.e2e.project import Project
-from toolchain.machine.engine import Engine
 
 pytestmark = pytest.mark.slow(reason="a cluster and an image for each project")
 PROJECTS = Path(__file__).parent / "newcomers"
@@ -30,12 +29,6 @@ def commands(heading: str, stack: str, run: str = "") -> list[list[str]]:
     (block,) = pages.of("own-project.md", heading, "console")
     named = block.replace("quarters", stack).replace("<run>", run)
     return [line.removeprefix("make ").split() for line in named.splitlines()]
-
-
-@pytest.fixture(scope="module")
-def clone(engine: Engine) -> Iterator[Project]:
-    with clones.temporary("newcomers") as made:
-        yield made
 
 
 @contextmanager

@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
-from tests.e2e import clones, tally
+from tests.e2e import tally
 from tests.e2e.project import Project
 from tests.e2e.waiting import HANG_S, Until, wait_until, while_running
-from toolchain.machine.engine import Engine
 
 pytestmark = pytest.mark.slow(reason="two nodes of its own, and minutes until torchrun's replicas meet again")
 
+CONFIGURED = {"trainstack:cluster": {"workers": 1}, "trainstack:storage": {"shared": True}}
+"""The clone's two nodes share the folder of the models."""
 JOB = "elastic"
 CONFIG: dict[str, Any] = {
     "name": JOB,
@@ -26,14 +27,6 @@ CONFIG: dict[str, Any] = {
     "runPolicy": {"backoffLimit": 100},
     **tally.JOB,
 }
-
-
-@pytest.fixture(scope="module")
-def clone(engine: Engine) -> Iterator[Project]:
-    """Its two nodes share the folder of the models."""
-    with clones.temporary("torchrun") as made:
-        made.configure({"trainstack:cluster": {"workers": 1}, "trainstack:storage": {"shared": True}})
-        yield made
 
 
 def written(project: Project) -> tuple[int, int]:

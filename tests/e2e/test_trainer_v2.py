@@ -26,7 +26,7 @@ from infra.objects.job_kinds import JOBSET, OF_API, RUNTIME, TRAINER_GROUP, TRAI
 from infra.objects.labels import OF_JOBSET, STACK, VERSION
 from infra.run import job_status
 from infra.trainer_controller import patches
-from tests.e2e import clones, tally
+from tests.e2e import tally
 from tests.e2e.jobs import Jobs, Training
 from tests.e2e.project import Project
 from tests.e2e.test_published import MANIFESTS
@@ -50,12 +50,6 @@ EARLIER = {
     "jobset-controller": "sigs.k8s.io/jobset@v0.11.1",
     "trainer-controller": "github.com/kubeflow/trainer/v2/cmd/trainer-controller-manager@v2.2.0",
 }
-
-
-@pytest.fixture(scope="module")
-def clone(engine: Engine) -> Iterator[Project]:
-    with clones.temporary("trainer-v2") as made:
-        yield made
 
 
 @pytest.fixture(autouse=True)
