@@ -81,6 +81,16 @@ def standing(project: P) -> Iterator[P]:
         project.make("down")
 
 
+@contextmanager
+def taken_down(project: Project) -> Iterator[None]:
+    """Inside, the stack may be up; it is down at the end, or the test fails."""
+    try:
+        yield
+    finally:
+        down = project.make("down")
+    assert down.returncode == 0, down.stdout
+
+
 def clone(target: Path, cluster: str, stack: str = "dev", commit: str = "") -> Project:
     """`unchanged`, but for a cluster name of its own."""
     project = replace(unchanged(target, commit), cluster=cluster, stack=stack)

@@ -58,10 +58,8 @@ def points(engine: Engine) -> Iterator[Project]:
         made = Project(clone.root, clone.cluster, STACK)
         made.stack_file.write_text(of("A folder", "yaml")[0])
         made.configure({"trainstack:cluster": {"name": made.cluster}})
-        try:
+        with clones.standing(made):
             yield made
-        finally:
-            made.make("down")
 
 
 def trained(points: Project, **job: Any) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e import clones
 from tests.e2e.images import built, pulled
 from tests.e2e.project import Project
 from tests.e2e.rendering import ensure_applied
@@ -29,20 +30,10 @@ def configured(clone: Project, stack: str) -> Project:
 
 
 @contextmanager
-def taken_down(example: Project) -> Iterator[None]:
-    """The stack may be up inside the block, and is down after it."""
-    try:
-        yield
-    finally:
-        down = example.make("down")
-    assert down.returncode == 0, down.stdout
-
-
-@contextmanager
 def standing(clone: Project, stack: str) -> Iterator[tuple[Project, dict[str, str]]]:
     """An example's stack in a cluster of the test's, and the closing lines of its `make up`; down at the end."""
     example = configured(clone, stack)
-    with taken_down(example):
+    with clones.taken_down(example):
         yield example, example.up()
 
 
@@ -79,7 +70,7 @@ def test_a_script_and_an_image_of_the_users_need_nothing_of_ours(clone: Project,
 
 def test_a_small_gpt_goes_on_after_both_replicas_were_killed(clone: Project, tmp_path: Path) -> None:
     example = configured(clone, "small-gpt")
-    with taken_down(example):
+    with clones.taken_down(example):
         told = tmp_path / "up.log"
         with example.making("up", log=told) as making:
             until = while_running(making, told)

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e import pages
+from tests.e2e import clones, pages
 from tests.e2e.project import Project
 
 pytestmark = pytest.mark.slow(reason="a cluster and an image for each project")
@@ -40,11 +40,8 @@ def handed_in(clone: Project, name: str) -> Iterator[Project]:
     stack = Project(clone.root, clone.cluster, name)
     shutil.copy(PROJECTS / name / f"Pulumi.{name}.yaml", stack.stack_file)
     stack.configure({"trainstack:cluster": {"name": clone.cluster}})
-    try:
+    with clones.taken_down(stack):
         yield stack
-    finally:
-        down = stack.make("down")
-    assert down.returncode == 0, down.stdout
 
 
 def comes_up(stack: Project, model: str) -> dict[str, Any]:

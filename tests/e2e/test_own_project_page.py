@@ -47,11 +47,8 @@ def quarters(engine: Engine) -> Iterator[Project]:
         files = {**programs(), "Dockerfile": dockerfile, "requirements.txt": requirements}
         for name, text in files.items():
             (folder / name).write_text(text)
-        project = Project(clone.root, clone.cluster, STACK)
-        try:
+        with clones.standing(Project(clone.root, clone.cluster, STACK)) as project:
             yield project
-        finally:
-            project.make("down")
 
 
 def test_the_files_are_called_as_they_say() -> None:

@@ -42,11 +42,9 @@ def older() -> Iterator[Project]:
             files.extractall(root, filter="data")
         project = Project(root, folder.name)
         project.configure({"trainstack:cluster": {"name": folder.name}})
-        try:
+        with clones.standing(project):
             project.up(timeout=3600)
             yield project
-        finally:
-            project.make("down")
 
 
 def put_present_tree(project: Project) -> None:

@@ -42,10 +42,8 @@ def test_two_stacks_of_a_clone_take_turns(engine: Engine, trial: Trial) -> None:
         second = Project(first.root, name, "other")
         second.stack_file.write_text(first.stack_file.read_text())
         second.configure({"trainstack:cluster": {"name": name}})
-        try:
+        with clones.standing(second):
             both_come_up(trial, first, second)
-        finally:
-            second.make("down")
 
 
 @pytest.mark.slow(reason="two clusters")
