@@ -110,11 +110,12 @@ def unchanged(target: Path, commit: str = "") -> Project:
         checkout = ["checkout", "--quiet", "-B", "measured", commit]  # a detached HEAD fails tests of its own
         subprocess.run([*_GIT, *checkout], cwd=target, check=True)
     else:
-        _copy_working_tree(target)
+        copy_working_tree(target)
     return Project(target, "trainstack-dev")
 
 
-def _copy_working_tree(target: Path) -> None:
+def copy_working_tree(target: Path) -> None:
+    """Copy to `target` what git does not ignore here, uncommitted changes included."""
     listed = subprocess.run(
         [*_GIT, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,

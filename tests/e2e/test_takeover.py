@@ -53,18 +53,7 @@ def put_present_tree(project: Project) -> None:
     for path in project.root.iterdir():
         if path.name not in (".trainstack", ".venv", "models", "data"):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
-    for source in (ROOT / name for name in filter(None, listed.split("\0"))):
-        if source.exists():
-            target = project.root / source.relative_to(ROOT)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(source, target)
+    clones.copy_working_tree(project.root)
     project.stack_file.write_text(kept)
 
 
