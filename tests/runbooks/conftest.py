@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import datetime
-import subprocess
 from collections.abc import Iterator
 
 import pytest
 
-from tests.e2e import clones
 from tests.e2e.project import Project
+from tests.faults.table.ground import on_file_system
 from tests.runbooks import recording, transcript
 from tests.runbooks.rehearsal import Result
 from toolchain.machine.engine import Engine
@@ -27,15 +26,8 @@ def project(project: Project) -> Project:
 @pytest.fixture
 def small_disk(engine: Engine) -> Iterator[Project]:
     """A clone whose models lie on a disk of DISK_MIB."""
-    with clones.temporary("disk") as clone:
-        clone.models.mkdir(parents=True)
-        mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_MIB}m", "runbooks", str(clone.models)]
-        subprocess.run(mount, check=True)
-        try:
-            yield clone
-        finally:
-            clone.make("down")
-            subprocess.run(["umount", str(clone.models)], check=True)
+    with on_file_system("disk", DISK_MIB) as clone:
+        yield clone
 
 
 @pytest.fixture(scope="session")
