@@ -7,12 +7,12 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
+from tests.e2e.waiting import wait_until
 from toolchain.checks import suites
 from toolchain.checks.suites import SUITES
 from toolchain.operating import setup
@@ -151,18 +151,10 @@ def test_what_an_interrupted_run_has_started_is_taken_down(tmp_path: Path, numbe
     file = tmp_path / "test_slow.py"
     file.write_text(SLOW.format(folder=tmp_path))
     running = subprocess.Popen([sys.executable, "-c", RUN, str(file)], cwd=ROOT, stdout=subprocess.DEVNULL)
-    _wait_for(tmp_path / "up", running)
+    wait_until("it runs, or has ended", lambda: running.poll() is not None or (tmp_path / "up").exists())
     running.send_signal(number)
     assert running.wait(300) == (-number if number == signal.SIGKILL else 130)
-    _wait_for(tmp_path / "down")
-
-
-def _wait_for(file: Path, running: subprocess.Popen[bytes] | None = None) -> None:
-    deadline = time.monotonic() + 300
-    while not file.exists():
-        assert running is None or running.poll() is None
-        assert time.monotonic() < deadline, f"there is no {file.name}"
-        time.sleep(0.05)
+    wait_until("it is taken down", (tmp_path / "down").exists)
 
 
 def test_a_journal_is_of_the_files_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
