@@ -120,7 +120,7 @@ def run(
     screen = Rows()
     during: list[str] = []
     try:
-        for output in _read(ours, time.monotonic() + limit_s):
+        for output in read(ours, time.monotonic() + limit_s):
             screen.write(output)
             shown = screen.shown()
             if kept([plain(row) for row in shown]):
@@ -134,7 +134,7 @@ def run(
             child.wait()
 
 
-def _read(terminal: int, end: float) -> Iterator[str]:
+def read(terminal: int, end: float) -> Iterator[str]:
     """What is written to `terminal` until nobody has its other end any more. Raises TimeoutError."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     while True:

@@ -10,12 +10,14 @@ import struct
 import subprocess
 import sys
 import termios
+import time
 
 import pytest
 from rich.text import Text
 
 from infra.screen.__main__ import Foot
-from tests.unit.toolchain.conftest import ROOT
+from tests.pictures.terminal import read
+from tests.unit.toolchain.conftest import PATIENCE_S, ROOT
 from tests.unit.toolchain.operating.screen import Screen
 
 PROGRAM = """
@@ -70,11 +72,14 @@ def test_the_terminal_is_in_order_after(what: str) -> None:
     assert child.stdin
     assert child.stdout
     assert child.stdout.readline() == b"ready\n"
-    said = read_until(ours, "compiling")
+    output, said = read(ours, time.monotonic() + PATIENCE_S), ""
+    while "compiling" not in said:
+        said += next(output)
     size(ours, 60)
     child.stdin.write(b"go on\n")
     child.stdin.close()
-    said += read_to_end(ours)
+    said += "".join(output)
+    os.close(ours)
     assert child.wait() == 0
     screen = Screen(80)
     screen.write(said)
@@ -84,24 +89,6 @@ def test_the_terminal_is_in_order_after(what: str) -> None:
     assert ("over" in screen.rows) is (what in ("an exception", "Ctrl-C"))
     if "the view" not in what:
         assert not [row for row in screen.rows if "compiling" in row or "epoch" in row], "the rows are gone"
-
-
-def read_until(terminal: int, text: str) -> str:
-    said = b""
-    while text.encode() not in said:
-        said += os.read(terminal, 1 << 16)
-    return said.decode()
-
-
-def read_to_end(terminal: int) -> str:
-    said = b""
-    try:
-        while some := os.read(terminal, 1 << 16):
-            said += some
-    except OSError:  # nobody has the other end any more
-        pass
-    os.close(terminal)
-    return said.decode()
 
 
 def test_rows_that_a_narrower_terminal_has_broken_are_taken_away() -> None:
