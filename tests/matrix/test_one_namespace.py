@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from kubernetes import client, config
 
+from infra.clusters.discovery import ClusterContents, Question, read_contents
 from infra.config import cluster_access
 from infra.config.load import from_file
 from infra.config.operator import OperatorApi
@@ -24,6 +25,7 @@ from infra.objects.api import ApiAddress
 from infra.objects.informer import Selection, shared
 from infra.objects.job_kinds import OF_API, JobKind
 from infra.objects.kinds import EVENT, POD, Kind
+from infra.objects.look import Look
 from infra.release_volumes import Releasing
 from standins.tests.apiserver import ApiServer
 from tests.e2e.waiting import wait_until
@@ -135,6 +137,28 @@ def of_the_cluster(asked: list[dict[str, Any]]) -> list[str]:
 
 def forbidden(asked: list[dict[str, Any]]) -> list[str]:
     return sorted({written(each) for each in asked if each["responseStatus"]["code"] == 403})
+
+
+def test_what_a_tenant_may_not_list_is_taken_to_be_there(tenant: ApiAddress) -> None:
+    question = Question(frozenset({NAMESPACE, "kubeflow"}))
+    found = read_contents(Look(tenant, print), lambda _: False, question)
+    assert found == ClusterContents(
+        namespaces=frozenset({NAMESPACE, "kubeflow"}),
+        crd=True,
+        operator=True,
+        gang_scheduler=True,
+        offered=None,
+    )
+
+
+def test_an_administrator_sees_what_is_there(admin: Any, api_server: ApiServer) -> None:
+    question = Question(frozenset({NAMESPACE, "nowhere"}))
+    look = Look(ApiAddress(str(api_server.kubeconfig)), print)
+    found = read_contents(look, lambda _: False, question)
+    assert (found.problem, found.crd, found.operator) == ("", True, True)
+    assert found.offered is not None, "other tests on this server may have made nodes with GPUs"
+    assert NAMESPACE in found.namespaces
+    assert "nowhere" not in found.namespaces
 
 
 def test_nothing_is_asked_for_but_in_the_namespace(
