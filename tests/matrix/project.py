@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from infra.job.manifest import manifest
 from tests.matrix.entries import JOB
 from tests.matrix.judging import Objects, by_key, files_at_risk, going, half_gone
 from tests.matrix.played_operator import GROUP, PLURAL, VERSION
-from tests.preview.project import Project
+from tests.preview.project import ROOT, Project
 from toolchain.checks import drift
 from toolchain.operating import pulumi_cli
 from toolchain.operating.environment import PARALLEL
@@ -65,6 +65,13 @@ class AppliedProject(Project):
         self._standing: dict[str, Any] | None = None
         self.is_chained = False
         """Whether what stands differs from BASE in keys that make a new job, and in nothing else."""
+
+    def use_hurried_program(self) -> None:
+        """Run tests/matrix/hurried_program.py in the program's place."""
+        program = self.folder / "hurried_program.py"
+        program.symlink_to(ROOT / "tests" / "matrix" / program.name)
+        definition = self.folder / "Pulumi.yaml"
+        definition.write_text(definition.read_text().replace("main: infra", f"main: {program.name}"))
 
     def look_at(self, kubeconfig: Path) -> None:
         """Tell of this cluster from now on."""
@@ -136,6 +143,17 @@ class AppliedProject(Project):
         done = self.pulumi("destroy", "--yes", "--skip-preview", "--stack", self.stack)
         if done.returncode:
             raise UpError(done.stdout)
+
+    def edit_state(self, edit: Callable[[dict[str, Any]], Any]) -> Any:
+        """Put the state back as `edit` leaves it; what `edit` returns."""
+        exported = json.loads(self.pulumi("stack", "export", "--stack", self.stack).stdout)
+        returned = edit(exported["deployment"])
+        file = self.folder.parent / "edited.json"
+        file.write_text(json.dumps(exported))
+        done = self.pulumi("stack", "import", "--stack", self.stack, "--file", str(file))
+        file.unlink()  # it may hold what only the import encrypts
+        assert done.returncode == 0, done.stdout
+        return returned
 
     def outputs(self) -> dict[str, Any]:
         done = self.pulumi("stack", "output", "--json", "--stack", self.stack)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -31,7 +30,7 @@ def found(project: AppliedProject) -> Callable[[], list[str]]:
 def glanced(project: AppliedProject, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
     """What `make status` would say of the objects."""
     monkeypatch.setattr(user_backend, "backend", lambda: None)
-    monkeypatch.setattr(state, "deployment", lambda stack: exported(project))
+    monkeypatch.setattr(state, "deployment", lambda stack: project.deployment())
     monkeypatch.setattr(live_objects, "lookup", lambda *_: lambda manifest: None)
 
     def lines() -> list[str]:
@@ -41,11 +40,6 @@ def glanced(project: AppliedProject, monkeypatch: pytest.MonkeyPatch) -> Callabl
         return found
 
     return lines
-
-
-def exported(project: AppliedProject) -> Any:
-    done = project.pulumi("stack", "export", "--stack", project.stack)
-    return json.loads(done.stdout)["deployment"]
 
 
 def resize_volume(project: AppliedProject) -> None:
@@ -94,13 +88,13 @@ def test_what_somebody_has_changed_is_named(
     """And set right by the next update, whoever has set the fields."""
     assert found() == []
     assert glanced() == []
-    state = exported(project)
+    state = project.deployment()
     edit(project)
     told = found()
     assert any(line.endswith(named) for line in told), told
     (seen,) = glanced()
     assert seen.startswith(glance)
-    assert exported(project) == state, "a look changes nothing"
+    assert project.deployment() == state, "a look changes nothing"
     project.up()
     assert found() == []
     assert glanced() == []
@@ -113,7 +107,7 @@ OTHERS = {"server": "https://reviewed.example", "id": "3f8a1c52-7d4e-4b09-9c61-2
 def test_of_another_cluster_than_the_stack_names_nothing_is_told(project: AppliedProject, key: str) -> None:
     """No drift, and no want of any: neither would be true of the cluster that was reviewed."""
     project.stand()
-    state = exported(project)
+    state = project.deployment()
     server = project.connection.configuration.host
     namespace: Any = project.core.read_namespace("kube-system")
     project.configured(**{f"cluster.{key}": OTHERS[key]})
@@ -122,4 +116,4 @@ def test_of_another_cluster_than_the_stack_names_nothing_is_told(project: Applie
     said = str(refused.value)
     assert f"trainstack:cluster.{key} = {OTHERS[key]!r}" in said
     assert {"server": server, "id": namespace.metadata.uid}[key] in said
-    assert exported(project) == state
+    assert project.deployment() == state

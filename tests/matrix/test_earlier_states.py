@@ -106,18 +106,12 @@ def put_back(project: AppliedProject, deployment: Mapping[str, Any]) -> None:
 
 def take_up(project: AppliedProject) -> None:
     """As `make up` does it before its update."""
-    held = json.loads(project.pulumi("stack", "export", "--stack", project.stack).stdout)
-    if not state.has_pending(held["deployment"]):
+    if not state.has_pending(project.deployment()):
         return
-    adoption.adopt_pending(held["deployment"], lambda manifest: live(project, manifest))
-    file = project.folder / "taken-up.json"
-    file.write_text(json.dumps(held))
-    for words in (
-        ("stack", "import", "--file", str(file)),
-        ("refresh", "--yes", "--skip-preview", "--clear-pending-creates"),
-    ):
-        done = project.pulumi(*words, "--stack", project.stack)
-        assert done.returncode == 0, done.stdout
+    project.edit_state(lambda held: adoption.adopt_pending(held, lambda manifest: live(project, manifest)))
+    options = ("--yes", "--skip-preview", "--clear-pending-creates", "--stack", project.stack)
+    done = project.pulumi("refresh", *options)
+    assert done.returncode == 0, done.stdout
 
 
 def live(project: AppliedProject, manifest: Mapping[str, Any]) -> Mapping[str, Any] | None:

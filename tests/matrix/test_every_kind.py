@@ -39,10 +39,8 @@ from tests.matrix.played_operator import BY_HAND, PlayedOperator
 from tests.matrix.played_operator import CRD as PLAYED
 from tests.matrix.played_trainer import PlayedTrainer
 from tests.matrix.project import AppliedProject, with_changes
-from tests.matrix.test_drift import exported
 from tests.matrix.test_unknown import known
 from tests.matrix.verbs import VERBS, Ended
-from tests.preview.project import ROOT
 from toolchain.operating import state, status, user_backend
 
 
@@ -408,10 +406,7 @@ class Stand:
         self.manifests = planned(api)
         self.project = made = AppliedProject(folder, user.kubeconfig, name_of(api))
         made.environment["PULUMI_STANDINS_PATIENCE"] = "0.2"
-        program = made.folder / "hurried_program.py"
-        program.symlink_to(ROOT / "tests" / "matrix" / program.name)
-        definition = made.folder / "Pulumi.yaml"
-        definition.write_text(definition.read_text().replace("main: infra", f"main: {program.name}"))
+        made.use_hurried_program()
         self.how: str | None = DOWN
         self.held: tuple[str, ...] = ()
 
@@ -537,7 +532,7 @@ def run(stand: Stand, verb: str, capfd: pytest.CaptureFixture[str]) -> tuple[End
     with pytest.MonkeyPatch.context() as changed:
         if verb == STATUS:
             changed.setattr(user_backend, "backend", lambda: None)
-            held = exported(stand.project)
+            held = stand.project.deployment()
             changed.setattr(state, "deployment", lambda _: held)
         ended = VERBS[verb](stand.project)
     return ended, "\n".join([ended.told, *capfd.readouterr()])

@@ -11,7 +11,7 @@ from tests.e2e.waiting import wait_until
 from tests.matrix.kind_project import UNCHANGED
 from tests.matrix.played_operator import PlayedOperator
 from tests.matrix.project import AppliedProject, UpError
-from tests.matrix.test_drift import delete_job, exported, glanced  # noqa: F401 - a fixture
+from tests.matrix.test_drift import delete_job, glanced  # noqa: F401 - a fixture
 from toolchain.operating import state
 
 HOUR_S = 3600
@@ -47,12 +47,12 @@ def test_a_finished_job_leaves_and_is_not_made_again(
 ) -> None:
     project.up(**LEAVES)
     outputs = project.outputs()
-    (run,) = state.runs(exported(project))
+    (run,) = state.runs(project.deployment())
     leave(project, later)
-    before = exported(project)
+    before = project.deployment()
     assert project.drifted() == []
     assert glanced() == []
-    assert exported(project) == before, "a look changes nothing"
+    assert project.deployment() == before, "a look changes nothing"
     plain = project.pulumi("preview", "--stack", project.stack).stdout
     assert re.search(r"^ +- 1 to delete$", plain, re.MULTILINE), "without a refresh the state forgets it now"
     assert "to create" not in plain
@@ -62,7 +62,7 @@ def test_a_finished_job_leaves_and_is_not_made_again(
         assert UNCHANGED.search(said), said
         assert jobs(project) == []
         assert project.outputs() == outputs
-        assert state.runs(exported(project)) == [run]
+        assert state.runs(project.deployment()) == [run]
     assert project.drifted() == []
     refreshed = project.pulumi("refresh", "--yes", "--skip-preview", "--stack", project.stack)
     assert refreshed.returncode == 0, refreshed.stdout
@@ -73,7 +73,7 @@ def test_a_finished_job_leaves_and_is_not_made_again(
     operator.ahead_s = 0
     project.up(**LEAVES, **{"job.rerun": 1})
     assert len(jobs(project)) == 1
-    assert state.runs(exported(project)) != [run]
+    assert state.runs(project.deployment()) != [run]
 
 
 @pytest.mark.slow(reason="five updates; the test above has the usual way")

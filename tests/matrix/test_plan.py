@@ -106,5 +106,4 @@ def test_pulumi_remembers_the_commit_that_it_applied(
 
 def test_the_state_tells_the_outputs_that_pulumi_tells(project: AppliedProject) -> None:
     project.stand()
-    exported = json.loads(project.pulumi("stack", "export", "--stack", project.stack).stdout)
-    assert state.outputs(exported["deployment"]) == project.outputs() != {}
+    assert state.outputs(project.deployment()) == project.outputs() != {}

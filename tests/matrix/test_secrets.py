@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +100,7 @@ def test_a_secret_that_the_state_has_lost_is_taken_up_encrypted(
     project: AppliedProject, shown: str, tmp_path: Path
 ) -> None:
     before = {each.metadata.uid for each in secrets(project)}
-    edit_state(project, forget)
+    project.edit_state(forget)
     asked = tmp_path / "asked"
     project.environment[agreed.LOST_OBJECTS] = str(asked)
     assert "Secret/kubeflow/mnist-env" in project.refused()
@@ -108,7 +108,7 @@ def test_a_secret_that_the_state_has_lost_is_taken_up_encrypted(
     told = project.pulumi("preview", "--json", "--stack", project.stack).stdout
     steps = json.loads(told[told.index("{\n") :])["steps"]
     lost = json.loads(asked.read_text())["objects"]
-    edit_state(project, lambda deployment: adoption.adopt_lost(deployment, steps, lost))
+    project.edit_state(lambda deployment: adoption.adopt_lost(deployment, steps, lost))
     del project.environment[agreed.LOST_OBJECTS], project.environment[agreed.ADOPTING]
     exported = project.pulumi("stack", "export", "--stack", project.stack).stdout
     assert "Secret::Secret/kubeflow/mnist-env" in exported
@@ -129,17 +129,6 @@ def forget(deployment: dict[str, Any]) -> None:
     lost = ("kubernetes:core/v1:Secret", "kubernetes:kubeflow.org/v1:PyTorchJob", "trainstack:Run")
     kept = [each for each in deployment["resources"] if not any(name in each["type"] for name in lost)]
     deployment["resources"] = kept
-
-
-def edit_state(project: AppliedProject, edit: Callable[[dict[str, Any]], Any]) -> Any:
-    exported = json.loads(project.pulumi("stack", "export", "--stack", project.stack).stdout)
-    returned = edit(exported["deployment"])
-    file = project.folder.parent / "edited.json"
-    file.write_text(json.dumps(exported))
-    done = project.pulumi("stack", "import", "--stack", project.stack, "--file", str(file))
-    file.unlink()  # it may hold what only the import encrypts
-    assert done.returncode == 0, done.stdout
-    return returned
 
 
 @pytest.mark.sampled(2)
@@ -167,7 +156,7 @@ def test_other_contexts_of_the_kubeconfig_stay_out_of_the_state(
     project.configured()
     project.apply()
     before = identities(project.settled())
-    edit_state(project, lambda deployment: hold(deployment, whole.read_text()))
+    project.edit_state(lambda deployment: hold(deployment, whole.read_text()))
     project.apply()
     assert identities(project.objects()) == before
     exported = project.pulumi("stack", "export", "--show-secrets", "--stack", project.stack).stdout

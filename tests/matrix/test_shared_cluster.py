@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from standins.tests.apiserver import ApiServer
 from tests.e2e.waiting import wait_until
 from tests.matrix.played_operator import GROUP, PLURAL, VERSION, PlayedOperator
 from tests.matrix.project import AppliedProject, UpError, applied
-from tests.matrix.test_secrets import edit_state
 from tests.matrix.verbs import VERBS
 from toolchain.operating import objects_left
 
@@ -47,12 +45,6 @@ def names(listed: Any) -> set[str]:
     return {each.metadata.name for each in listed.items}
 
 
-def deployment(project: AppliedProject) -> dict[str, Any]:
-    exported = project.pulumi("stack", "export", "--stack", project.stack).stdout
-    found: dict[str, Any] = json.loads(exported)["deployment"]
-    return found
-
-
 def asked(project: AppliedProject, held: dict[str, Any]) -> dict[str, Any]:
     return users(Look(ApiAddress(project.environment["KUBECONFIG"]), print), objects_left.titles(held))
 
@@ -72,7 +64,7 @@ def of_a_controller(project: AppliedProject) -> dict[str, Any]:
 
 def test_others_keep_their_job_and_its_namespace(up: AppliedProject, tmp_path: Path) -> None:
     core: Any = up.core
-    held = deployment(up)
+    held = up.deployment()
     nobody = {"jobs": [], "namespaces": {NAMESPACE: []}, "claims": {CLAIM: []}, "queues": []}
     assert asked(up, held) == nobody, "nobody else uses it yet"
     up.jobs.create_namespaced_custom_object(GROUP, VERSION, NAMESPACE, PLURAL, of_a_controller(up))
@@ -86,7 +78,7 @@ def test_others_keep_their_job_and_its_namespace(up: AppliedProject, tmp_path: P
     }
     assert "theirs" in objects_left.left(held, found)[1]
     uid = core.read_namespace(NAMESPACE).metadata.uid
-    edit_state(up, lambda state: objects_left.retain(state, found))
+    up.edit_state(lambda state: objects_left.retain(state, found))
     up.destroy()
     left: Any = core.read_namespace(NAMESPACE)
     assert (left.metadata.uid, left.metadata.deletion_timestamp) == (uid, None)
@@ -94,7 +86,7 @@ def test_others_keep_their_job_and_its_namespace(up: AppliedProject, tmp_path: P
     assert "deletionTimestamp" not in theirs["metadata"]
     up.up(**SECTIONS)
     assert core.read_namespace(NAMESPACE).metadata.uid == uid, "the stack comes back beside them"
-    own = objects_left.titles(deployment(up))
+    own = objects_left.titles(up.deployment())
     assert f"Namespace/{NAMESPACE}" not in own, "what was there is not the stack's any more"
     up.jobs.delete_namespaced_custom_object(GROUP, VERSION, NAMESPACE, PLURAL, "theirs")
     core.delete_namespace(NAMESPACE)
@@ -104,11 +96,11 @@ def test_others_keep_their_job_and_its_namespace(up: AppliedProject, tmp_path: P
 def test_another_namespace_waits_until_nobody_else_is_in_the_old_one(up: AppliedProject) -> None:
     core: Any = up.core
     core.create_namespaced_config_map(NAMESPACE, {"metadata": {"name": "notes"}})
-    before = deployment(up)
+    before = up.deployment()
     with pytest.raises(UpError, match=rf"cluster.namespace = 'elsewhere'(?s:.*)ConfigMap/{NAMESPACE}/notes"):
         up.up(**{"cluster.namespace": "elsewhere"})
     assert core.read_namespace(NAMESPACE).metadata.deletion_timestamp is None
-    assert objects_left.titles(deployment(up)) == objects_left.titles(before), "nothing was touched"
+    assert objects_left.titles(up.deployment()) == objects_left.titles(before), "nothing was touched"
 
     # Pulumi deletes by name: who made the namespace does not matter.
     core.delete_namespace(NAMESPACE)
@@ -121,7 +113,7 @@ def test_another_namespace_waits_until_nobody_else_is_in_the_old_one(up: Applied
 
     core.delete_namespaced_config_map("notes", NAMESPACE)
     up.up(**{"cluster.namespace": "elsewhere"})
-    assert f"Namespace/{NAMESPACE}" not in objects_left.titles(deployment(up))
+    assert f"Namespace/{NAMESPACE}" not in objects_left.titles(up.deployment())
 
 
 @pytest.fixture(params=[True, False], ids=["own namespace", "somebody's namespace"])

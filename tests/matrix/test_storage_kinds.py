@@ -15,8 +15,6 @@ from infra.objects.api import ApiAddress
 from infra.release_volumes import HeldError, Releasing
 from tests.matrix.judging import identities, job_specs, uid
 from tests.matrix.project import AppliedProject
-from tests.matrix.test_secrets import edit_state
-from tests.matrix.test_shared_cluster import deployment
 from toolchain.operating import pulumi_cli, state, update
 
 NAMESPACE = "kubeflow"
@@ -257,7 +255,7 @@ def test_who_comes_back_goes_on_with_the_claim(
     """By the owner's id that `make down` has shown."""
     project.up(**CLASS)
     provision(project, FAST)
-    kept, held = uid(claims(project)[FAST]), deployment(project)
+    kept, held = uid(claims(project)[FAST]), project.deployment()
     project.destroy()
     monkeypatch.setattr(project, "environment", dict(project.environment))
 
@@ -273,10 +271,10 @@ def test_who_comes_back_goes_on_with_the_claim(
         return told[told.index("{\n") :]
 
     monkeypatch.setattr(pulumi_cli, "_output", output)
-    monkeypatch.setattr(pulumi_cli, "edit_state", lambda _, __, edit: edit_state(project, edit))
+    monkeypatch.setattr(pulumi_cli, "edit_state", lambda _, __, edit: project.edit_state(edit))
     update.update({agreed.ADOPT: str(state.owner(held))}, project.stack, pulumi_up, lambda: False)
     assert uid(claims(project)[FAST]) == kept
-    found = deployment(project)
+    found = project.deployment()
     assert state.owner(found) == state.owner(held)
     retained = {
         each["outputs"]["metadata"]["name"] for each in state.objects(found) if each.get(state.RETAINED)

@@ -23,8 +23,6 @@ from tests.e2e.waiting import wait_until
 from tests.matrix.judging import Objects
 from tests.matrix.played_operator import CRD, PlayedOperator
 from tests.matrix.project import AppliedProject, UpError
-from tests.matrix.test_secrets import edit_state
-from tests.matrix.test_shared_cluster import deployment
 from toolchain.operating import objects_left, state
 
 pytestmark = pytest.mark.slow(reason="three stacks come up and go down six times")
@@ -141,10 +139,10 @@ def sections(name: str) -> dict[str, Any]:
 
 def down(project: AppliedProject) -> list[str]:
     """As `make down` does it; the lines that say what stays, and for whom."""
-    held = deployment(project)
+    held = project.deployment()
     look = Look(ApiAddress(project.environment["KUBECONFIG"]), print)
     found = users(look, objects_left.titles(held))
-    edit_state(project, lambda known: objects_left.retain(known, found))
+    project.edit_state(lambda known: objects_left.retain(known, found))
     project.destroy()
     return objects_left.left(held, found)
 
@@ -182,7 +180,7 @@ def test_nobody_loses_anything(
     for name in STACKS:
         stacks[name].up(**sections(name))
         assert stacks[name].outputs()["jobStatus"] == "Succeeded"
-    installed = deployment(stacks[INSTALLS])
+    installed = stacks[INSTALLS].deployment()
     assert [each for each in state.objects(installed) if objects_left.OPERATOR in each["urn"]]
     shared = cluster.operator()
     assert None not in shared.values()

@@ -24,7 +24,6 @@ from tests.matrix.hurried_program import ANSWER_S
 from tests.matrix.played_operator import PlayedOperator
 from tests.matrix.project import AppliedProject
 from tests.matrix.verbs import VERBS
-from tests.preview.project import ROOT
 
 NAMESPACE, CLAIM, VOLUME, SECRET = (
     "unlooked",
@@ -141,10 +140,7 @@ def project(
     kubeconfig.write_text(changed_config(api_server, cluster={"server": proxy.url}))
     made = AppliedProject(folder, kubeconfig)
     made.environment["PULUMI_STANDINS_PATIENCE"] = "0.2"
-    program = made.folder / "hurried_program.py"
-    program.symlink_to(ROOT / "tests" / "matrix" / program.name)
-    definition = made.folder / "Pulumi.yaml"
-    definition.write_text(definition.read_text().replace("main: infra", f"main: {program.name}"))
+    made.use_hurried_program()
     made.look_at(api_server.kubeconfig)
     core: Any = made.core
     try:

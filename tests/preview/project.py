@@ -132,10 +132,14 @@ class Project:
         inputs = _inputs(events)
         return Preview(done.returncode, done.stdout, _errors(events), [type_ for type_, _ in inputs], inputs)
 
+    def deployment(self) -> dict[str, Any]:
+        """The stack's state."""
+        exported = json.loads(self.pulumi("stack", "export", "--stack", self.stack).stdout)
+        return dict(exported["deployment"])
+
     def state(self) -> list[str]:
         """Types of the resources in the stack's state."""
-        exported = json.loads(self.pulumi("stack", "export", "--stack", self.stack).stdout)
-        return [resource["type"] for resource in exported["deployment"].get("resources") or []]
+        return [resource["type"] for resource in self.deployment().get("resources") or []]
 
 
 def _errors(events: list[dict[str, Any]]) -> list[str]:
