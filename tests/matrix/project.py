@@ -212,6 +212,13 @@ def applied(folder: Path, kubeconfig: Path, stack: str = STACK) -> Iterator[Appl
         made.destroy()
 
 
+def others_pod(name: str, claim: str, node: str = "") -> Any:
+    """Somebody else's pod, which mounts a claim. On a node it holds the claim at once."""
+    volume = {"name": "models", "persistentVolumeClaim": {"claimName": claim}}
+    spec = {"containers": [{"name": "n", "image": "n"}], "volumes": [volume], "nodeName": node}
+    return {"metadata": {"name": name}, "spec": spec}
+
+
 def with_changes(changes: Mapping[str, Any]) -> dict[str, Any]:
     """The sections of BASE with `changes`; a whole section that is None is left out."""
     sections = copy.deepcopy(BASE)

@@ -15,8 +15,9 @@ from infra.config.load import from_file
 from infra.objects.api import ApiAddress
 from infra.objects.labels import STACK
 from infra.release_volumes import HeldError, Releasing
+from standins.tests.kubelet import NODE
 from tests.matrix.judging import identities, uid, uids
-from tests.matrix.project import AppliedProject, UpError
+from tests.matrix.project import AppliedProject, UpError, others_pod
 
 NAMESPACE = "kubeflow"
 NAME = "trainstack-matrix-models"
@@ -84,10 +85,7 @@ def test_a_volume_deleted_under_its_claim_is_made_again(
 @pytest.fixture
 def notebook(project: AppliedProject) -> Iterator[None]:
     """Somebody else's pod, which mounts the claim of the models."""
-    volume = {"name": "models", "persistentVolumeClaim": {"claimName": NAME}}
-    spec = {"containers": [{"name": "n", "image": "n"}], "volumes": [volume], "nodeName": "node"}
-    theirs: Any = {"metadata": {"name": "notebook"}, "spec": spec}
-    project.core.create_namespaced_pod(NAMESPACE, theirs)
+    project.core.create_namespaced_pod(NAMESPACE, others_pod("notebook", NAME, NODE))
     try:
         yield
     finally:

@@ -16,7 +16,7 @@ from infra.objects.look import Look
 from standins.tests.apiserver import ApiServer
 from tests.e2e.waiting import wait_until
 from tests.matrix.played_operator import GROUP, PLURAL, VERSION, PlayedOperator
-from tests.matrix.project import AppliedProject, UpError, applied
+from tests.matrix.project import AppliedProject, UpError, applied, others_pod
 from tests.matrix.verbs import VERBS
 from toolchain.operating import objects_left
 
@@ -133,9 +133,7 @@ def is_own(request: pytest.FixtureRequest, api_server: ApiServer) -> Iterator[bo
 def mounting(is_own: bool, up: AppliedProject) -> Iterator[None]:
     """Somebody else's pod, which mounts the claim of the models."""
     core: Any = up.core
-    volume = {"name": "models", "persistentVolumeClaim": {"claimName": MODELS}}
-    spec = {"containers": [{"name": "n", "image": "n"}], "volumes": [volume]}
-    core.create_namespaced_pod(NAMESPACE, {"metadata": {"name": "theirs"}, "spec": spec})
+    core.create_namespaced_pod(NAMESPACE, others_pod("theirs", MODELS))
     wait_until(
         "their pod runs",
         lambda: core.read_namespaced_pod("theirs", NAMESPACE).status.phase == "Running",

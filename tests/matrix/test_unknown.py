@@ -22,7 +22,7 @@ from standins.tests.flaky import FlakyProxy, changed_config
 from tests.e2e.waiting import wait_until
 from tests.matrix.hurried_program import ANSWER_S
 from tests.matrix.played_operator import PlayedOperator
-from tests.matrix.project import AppliedProject
+from tests.matrix.project import AppliedProject, others_pod
 from tests.matrix.verbs import VERBS
 
 NAMESPACE, CLAIM, VOLUME, SECRET = (
@@ -32,11 +32,6 @@ NAMESPACE, CLAIM, VOLUME, SECRET = (
     "mnist-env",
 )
 STANDING: dict[str, Any] = {"cluster.namespace": NAMESPACE}
-MOUNTED = [{"name": "models", "persistentVolumeClaim": {"claimName": CLAIM}}]
-THEIRS: Any = {
-    "metadata": {"name": "theirs"},
-    "spec": {"containers": [{"name": "n", "image": "n"}], "volumes": MOUNTED},
-}
 LATE_S = ANSWER_S + 2
 FAULTS: dict[str, int | str] = {
     "403": 403,
@@ -145,7 +140,7 @@ def project(
     core: Any = made.core
     try:
         made.up(**STANDING)
-        core.create_namespaced_pod(NAMESPACE, THEIRS)
+        core.create_namespaced_pod(NAMESPACE, others_pod("theirs", CLAIM))
         core.create_namespaced_secret(NAMESPACE, {"metadata": {"name": SECRET}})
         made.settled()
         wait_until(
