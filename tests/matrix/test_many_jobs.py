@@ -15,7 +15,7 @@ import pytest
 from standins.tests.apiserver import ApiServer
 from tests.e2e.waiting import wait_until
 from tests.matrix.judging import uid
-from tests.matrix.played_operator import BY_HAND, GROUP, PLURAL, VERSION, PlayedOperator
+from tests.matrix.played_operator import BY_HAND, GROUP, PLURAL, VERSION, PlayedOperator, end_by_hand
 from tests.matrix.project import AppliedProject, UpError, applied
 
 NAMESPACE = "many"
@@ -58,10 +58,7 @@ class Update:
         wait_until(f"jobs {seeds} are there", are_there)
 
     def end(self, seed: int, word: str = "Succeeded") -> None:
-        """As the operator finds the job."""
-        status = {"status": {"conditions": [{"type": word, "status": "True", "message": "played"}]}}
-        place = (GROUP, VERSION, NAMESPACE, PLURAL, f"mnist-seed-{seed}")
-        self.project.jobs.patch_namespaced_custom_object_status(*place, status)
+        end_by_hand(self.project.jobs, NAMESPACE, f"mnist-seed-{seed}", word)
 
 
 def test_so_many_run_at_once_and_a_failed_one_can_be_left_out(project: AppliedProject) -> None:

@@ -19,7 +19,7 @@ from infra.sweep import search
 from standins.tests.apiserver import ApiServer
 from tests.e2e.waiting import wait_until
 from tests.matrix.judging import uid
-from tests.matrix.played_operator import BY_HAND, GROUP, PLURAL, VERSION, PlayedOperator
+from tests.matrix.played_operator import BY_HAND, GROUP, PLURAL, VERSION, PlayedOperator, end_by_hand
 from tests.matrix.project import AppliedProject, applied, with_changes
 from toolchain.sweep import rounds, searching, trials
 from toolchain.sweep.searching import KeptStudy
@@ -117,11 +117,7 @@ class Applied:
         return []
 
     def end(self, name: str, word: str) -> None:
-        """As the operator finds the job."""
-        status = {"status": {"conditions": [{"type": word, "status": "True", "message": "played"}]}}
-        self.project.jobs.patch_namespaced_custom_object_status(
-            GROUP, VERSION, NAMESPACE, PLURAL, name, status
-        )
+        end_by_hand(self.project.jobs, NAMESPACE, name, word)
 
     def work(self) -> None:
         """An epoch of every job that runs."""
