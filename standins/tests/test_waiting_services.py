@@ -47,8 +47,9 @@ def test_a_service_without_a_selector_is_ready_at_once(driver: Driver, namespace
 
 
 def test_a_service_with_nobody_behind_it_is_ready_when_its_endpoints_have_settled(
-    driver: Driver, namespace: str
+    driver: Driver, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(services, "_SETTLE", 3.0)  # still more than _SETTLE_COMPLETE
     began = time.monotonic()
     made = driver.create(service(namespace, "nobody"))
     assert time.monotonic() - began >= services._SETTLE
