@@ -15,7 +15,19 @@ from standins.tests.project import CommandError, Project
 
 pytestmark = pytest.mark.apiserver
 
-WHERE = "import sys, pulumi\npulumi.export('prefix', sys.prefix)\n"
+WHERE = """
+import sys
+import pulumi
+from pulumi.dynamic import CreateResult, Resource, ResourceProvider
+class Provider(ResourceProvider):
+    def create(self, props):
+        import sys
+        return CreateResult('it', {'prefix': sys.prefix})
+class It(Resource):
+    pass
+It(Provider(), 'it', {'prefix': None})
+pulumi.export('prefix', sys.prefix)
+"""
 
 
 def set_options(project: Project, **options: str) -> None:
@@ -35,20 +47,19 @@ def put_on_path(project: Project, name: str, prints: str = "") -> Path:
     return calls
 
 
-def prefix_of_a_run(project: Project) -> str:
-    project.write(WHERE)
-    project.up()
-    found: str = json.loads(project.pulumi("stack", "output", "--json"))["prefix"]
-    return found
-
-
 @pytest.mark.parametrize("by", ["option", "lock"])
-def test_uv_programs_run_in_the_environment_beside_their_lock(project: Project, by: str) -> None:
+def test_programs_and_dynamic_providers_run_in_the_environment_beside_uvs_lock(
+    project: Project, by: str
+) -> None:
     set_options(project, **({"toolchain": "uv"} if by == "option" else {}))
     (project.folder / "uv.lock").write_text("version = 1\n")
     (project.folder / ".venv").symlink_to(sys.prefix)
     calls = put_on_path(project, "uv", "what uv says")
-    assert prefix_of_a_run(project) in (sys.prefix, str(project.folder / ".venv"))
+    project.write(WHERE)
+    project.up()
+    allowed = (sys.prefix, str(project.folder / ".venv"))
+    assert json.loads(project.pulumi("stack", "output", "--json"))["prefix"] in allowed
+    assert project.state()["it"]["outputs"]["prefix"] in allowed
     assert "toolchain='uv'" in project.pulumi("about")
     assert "what uv says" in project.pulumi("install", "--no-plugins")
     assert calls.read_text().splitlines()[-1] == "sync"
@@ -60,25 +71,6 @@ def test_what_the_host_does_not_carry_is_refused_by_name(tmp_path: Path, options
         (tmp_path / "poetry.lock").touch()
     with pytest.raises(BrokenEnvironmentError, match="needs Pulumi's own language host"):
         find(options, root=tmp_path, program=tmp_path)
-
-
-@pytest.mark.parametrize("by", ["option", "lock"])
-def test_dynamic_providers_run_in_the_environment_of_the_toolchain(project: Project, by: str) -> None:
-    set_options(project, **({"toolchain": "uv"} if by == "option" else {}))
-    (project.folder / "uv.lock").write_text("version = 1\n")
-    (project.folder / ".venv").symlink_to(sys.prefix)
-    project.write(
-        "from pulumi.dynamic import CreateResult, Resource, ResourceProvider\n"
-        "class Provider(ResourceProvider):\n"
-        "    def create(self, props):\n"
-        "        import sys\n"
-        "        return CreateResult('it', {'prefix': sys.prefix})\n"
-        "class It(Resource):\n"
-        "    pass\n"
-        "It(Provider(), 'it', {'prefix': None})\n"
-    )
-    project.up()
-    assert project.state()["it"]["outputs"]["prefix"] in (sys.prefix, str(project.folder / ".venv"))
 
 
 def test_a_missing_environment_says_what_to_do(project: Project) -> None:
