@@ -95,13 +95,9 @@ def unused_project(api_server: ApiServer, tmp_path_factory: pytest.TempPathFacto
 
 
 @pytest.fixture
-def project(api_server: ApiServer, unused_project: Project, tmp_path: Path) -> Iterator[Project]:
+def project(api_server: ApiServer, unused_project: Project, tmp_path: Path) -> Project:
     """A Pulumi project of its own, run by the real CLI with our plugins."""
-    made = Project(tmp_path, api_server.kubeconfig, like=unused_project)
-    try:
-        yield made
-    finally:
-        made.remove()
+    return Project(tmp_path, api_server.kubeconfig, like=unused_project)
 
 
 @pytest.fixture

@@ -14,17 +14,22 @@ from standins.tests.samples import MERGE_PATCH
 HANG_S = 600.0
 
 
-def as_soon_as_possible(act: Callable[[], object], *, pause: float = 0.2) -> None:
-    """Call `act` again as long as the API server refuses what it asks for, with its ApiError at last.
+def as_soon_as_possible(
+    act: Callable[[], object],
+    *,
+    pause: float = 0.2,
+    passing: tuple[type[Exception], ...] = (ApiError,),
+) -> None:
+    """Call `act` again as long as it raises a `passing` error, with that error at last.
 
-    It may refuse because the object that `act` is about has not been made yet, or its kind is not served yet.
+    The API server may refuse what it asks for because the object has not been made yet, or its kind is not served.
     """
     until = time.monotonic() + HANG_S
     while True:
         try:
             act()
             return
-        except ApiError:
+        except passing:
             if time.monotonic() > until:
                 raise
         time.sleep(pause)

@@ -117,6 +117,3 @@ class Project:
         exported = json.loads(self.pulumi("stack", "export", "--show-secrets"))
         resources = exported["deployment"].get("resources") or []
         return {resource["urn"].split("::")[-1]: resource for resource in resources}
-
-    def remove(self) -> None:
-        """Nothing is left running by the CLI; its folders go with the test's."""

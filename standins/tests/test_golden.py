@@ -7,7 +7,6 @@ import json
 import re
 import threading
 import time
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -20,6 +19,7 @@ from pulumi_standins.kubernetes.follow import follow
 from pulumi_standins.kubernetes.objects import Kind, kind_of, name_of
 
 from standins.tests import golden
+from standins.tests.meanwhile import as_soon_as_possible
 from standins.tests.project import CommandError, Project
 from standins.tests.samples import MERGE_PATCH
 
@@ -109,7 +109,7 @@ def bring_to(client: ApiClient, step: int) -> None:
             continue
         obj, manager = opened(resource["inputs"]), resource["outputs"]["__fieldManager"]
         if resource["type"].endswith("Patch"):
-            after_the_controller(partial(client.get, kind_of(obj), "golden", name_of(obj)))
+            as_soon_as_possible(partial(client.get, kind_of(obj), "golden", name_of(obj)))
             client.apply(obj, manager=manager, force=True)
             continue
         live = client.create(obj)
@@ -121,7 +121,8 @@ def bring_to(client: ApiClient, step: int) -> None:
             client.apply(obj, manager=manager, force=False)
     for resource in golden.states(step).values():
         if (resource.get("outputs") or {}).get("status"):
-            after_the_controller(partial(recorded_conditions, client, resource))
+            look = partial(recorded_conditions, client, resource)
+            as_soon_as_possible(look, passing=(ApiError, LookupError))
 
 
 def recorded_conditions(client: ApiClient, resource: dict[str, Any]) -> None:
@@ -136,19 +137,6 @@ def recorded_conditions(client: ApiClient, resource: dict[str, Any]) -> None:
     missing = conditions(recorded) - conditions(status)
     if missing or (recorded.get("phase") == BOUND != status.get("phase")):
         raise LookupError(f"{resource['id']}: {missing or status}")
-
-
-def after_the_controller(look: Callable[[], object]) -> None:
-    """Look until the object is as a controller makes it."""
-    until = time.monotonic() + 600
-    while True:
-        try:
-            look()
-            return
-        except (ApiError, LookupError):
-            if time.monotonic() > until:
-                raise
-        time.sleep(0.1)
 
 
 def remove(client: ApiClient) -> None:
