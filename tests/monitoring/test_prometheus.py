@@ -1,4 +1,4 @@
-"""A real Prometheus scrapes what `make status --metrics` writes: every query of the dashboard finds something."""
+"""A real Prometheus scrapes what `make status --metrics` writes, and the alerts fire in it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from tests.e2e.waiting import wait_until
 from tests.monitoring import examples
-from tests.monitoring.scraped import ALERTS, DASHBOARD, QUERIES, Scraped, filled_in, scraping
+from tests.monitoring.scraped import ALERTS, DASHBOARD, QUERIES, Scraped, scraping
 from toolchain.machine.engine import Engine
 from toolchain.operating.status import Part
 
@@ -29,12 +29,6 @@ def test_the_dashboard_has_queries() -> None:
     assert len({panel["id"] for panel in DASHBOARD["panels"]}) == len(DASHBOARD["panels"])
 
 
-@pytest.mark.parametrize(("title", "expression"), QUERIES)
-def test_every_query_of_the_dashboard_finds_a_series(scraped: Scraped, title: str, expression: str) -> None:
-    assert "$" not in filled_in(expression)
-    assert scraped.query(filled_in(expression))
-
-
 def test_the_dashboard_offers_the_stacks(scraped: Scraped) -> None:
     (asked,) = [each["definition"] for each in DASHBOARD["templating"]["list"] if each["name"] == "stack"]
     (parts,) = re.findall(r"^label_values\((\w+), (\w+)\)$", asked)
@@ -49,12 +43,6 @@ def test_every_metric_is_on_the_dashboard_or_in_an_alert(scraped: Scraped) -> No
         "trainstack_job_created_timestamp_seconds",
         "trainstack_last_run_finished",
     }
-
-
-def test_the_values_arrive_as_they_were_told(scraped: Scraped) -> None:
-    found = scraped.query("trainstack_last_run_accuracy_ratio")
-    told = {each["metric"]["job"]: float(each["value"][1]) for each in found}
-    assert told == dict(examples.RUNS)
 
 
 def test_an_alert_fires_in_a_real_prometheus(
