@@ -40,13 +40,6 @@ def test_a_whole_stack_is_left_alone(project: AppliedProject) -> None:
     assert identities(project.objects()) == before
 
 
-def test_what_a_test_is_judged_by_is_not_about_to_go(project: AppliedProject) -> None:
-    leaving: Any = {"metadata": {"name": "leaving"}}
-    project.core.create_namespace(leaving)
-    project.core.delete_namespace("leaving")
-    assert "Namespace//leaving" not in project.settled()
-
-
 def test_a_claim_deleted_under_finished_pods_is_made_again(project: AppliedProject) -> None:
     project.core.delete_namespaced_persistent_volume_claim(NAME, NAMESPACE)
     found = project.objects()
