@@ -34,6 +34,13 @@ def outcome_of(plain: Objects, changed: Objects) -> Outcome:
     return Outcome.IN_PLACE
 
 
+def assert_as_expected(expected: Outcome, plain: Objects, changed: Objects) -> None:
+    if expected is Outcome.NOTHING:
+        assert identities(plain) == identities(changed)
+    else:
+        assert outcome_of(plain, changed) is expected
+
+
 def lasting(found: Objects) -> set[str]:
     """The keys of what has a name of ours; the pods of a Job have another one each time."""
     return {key for key in found if not (key.startswith("Pod/") and any(part in key for part in PASSING))}

@@ -10,7 +10,7 @@ from infra.cluster_kinds import ClusterKind
 from infra.config.changes import outcome
 from infra.config.section import Outcome
 from tests.matrix.entries import OBJECTS, Entry
-from tests.matrix.judging import Objects, folders, identities, job_specs, lasting, outcome_of
+from tests.matrix.judging import Objects, assert_as_expected, folders, identities, job_specs, lasting
 from tests.matrix.project import AppliedProject, UpError
 
 # One key of each outcome, and those whose mechanism is their own.
@@ -76,13 +76,6 @@ def assert_refused(project: AppliedProject, key: str, entry: Entry, before: Obje
         project.up(**entry.applied(key))
     assert identities(project.objects()) == identities(before)
     project.up("--expect-no-changes", **entry.given)
-
-
-def assert_as_expected(expected: Outcome, plain: Objects, changed: Objects) -> None:
-    if expected is Outcome.NOTHING:
-        assert identities(plain) == identities(changed)
-    else:
-        assert outcome_of(plain, changed) is expected
 
 
 def assert_outputs_name(project: AppliedProject, found: Objects) -> None:

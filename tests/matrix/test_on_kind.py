@@ -18,7 +18,7 @@ from infra.job.context import context
 from storage.manifests import manifests
 from tests.e2e import clones
 from tests.matrix.entries import OBJECTS, ON_KIND, Entry
-from tests.matrix.judging import Objects, outcome_of, uids
+from tests.matrix.judging import assert_as_expected, uids
 from tests.matrix.kind_project import UNCHANGED, KindProject, closed_to_the_group
 from tests.matrix.project import with_changes
 
@@ -104,13 +104,6 @@ def test_changes_as_its_rule_says_and_back(project: KindProject, key: str, entry
     project.assert_outputs_name_the_model(back)
     assert_kept(expected, models, project.models())
     assert closed_to_the_group(project.clone.models) == []
-
-
-def assert_as_expected(expected: Outcome, plain: Objects, changed: Objects) -> None:
-    if expected is Outcome.NOTHING:
-        assert uids(plain) == uids(changed)
-    else:
-        assert outcome_of(plain, changed) is expected
 
 
 def assert_kept(expected: Outcome, before: dict[str, str], now: dict[str, str]) -> None:
