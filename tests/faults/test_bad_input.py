@@ -6,6 +6,8 @@ import gzip
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.project import ROOT, clean_environment
 from tests.e2e.waiting import HANG_S
 
@@ -32,17 +34,24 @@ def refused(*arguments: str, **environment: str) -> str:
     return done.stdout
 
 
-def test_an_unknown_stack_is_refused_with_the_stacks_there_are() -> None:
-    said = refused("STACK=devv")
-    assert "devv" in said
-    for stack in ROOT.glob("stacks/Pulumi.*.yaml"):
-        assert stack.name.split(".")[1] in said
+STACKS = [file.name.split(".")[1] for file in ROOT.glob("stacks/Pulumi.*.yaml")]
+NO_ENGINE = "unix:///nonexistent/docker.sock"
 
 
-def test_an_engine_that_does_not_answer_is_named() -> None:
-    said = refused(DOCKER_HOST="unix:///nonexistent/docker.sock")
-    assert "unix:///nonexistent/docker.sock" in said
-    assert "unset DOCKER_HOST" in said
+@pytest.mark.parametrize(
+    ("arguments", "environment", "words"),
+    [
+        (["STACK=devv"], {}, ["devv", *STACKS]),
+        ([], {"DOCKER_HOST": NO_ENGINE}, [NO_ENGINE, "unset DOCKER_HOST"]),
+        (["DATA_DIR=/nonexistent/data"], {}, ["/nonexistent/data"]),
+    ],
+    ids=["stack", "engine", "data folder"],
+)
+def test_what_is_not_there_is_named(
+    arguments: list[str], environment: dict[str, str], words: list[str]
+) -> None:
+    said = refused(*arguments, **environment)
+    assert [word for word in words if word not in said] == [], said
 
 
 def idx(path: Path, dimensions: tuple[int, ...]) -> None:
@@ -67,8 +76,3 @@ def test_a_corrupted_data_file_is_named_with_both_checksums(tmp_path: Path) -> N
     assert "6bbc9ace898e44ae57da46a324031adb" in said, "the expected checksum"
     assert "download the file again" in said
     assert sorted(ROOT.glob("data/**/*")) == before, "nothing of it was copied"
-
-
-def test_a_data_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
-    said = refused(f"DATA_DIR={tmp_path}/nowhere")
-    assert f"{tmp_path}/nowhere" in said
