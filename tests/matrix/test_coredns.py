@@ -19,6 +19,7 @@ import yaml
 from kubernetes import client, config
 
 from standins.tests.apiserver import ApiServer, free_ports
+from tests.e2e.waiting import wait_until
 from toolchain.tools import build, go_modules
 
 PATIENCE_S = 300.0
@@ -152,10 +153,8 @@ def answered(query: bytes, port: int) -> bytes:
 
 def wait_for(name: str, port: int) -> str | None:
     """Its address, once CoreDNS has heard of it."""
-    end = time.monotonic() + PATIENCE_S
-    while (found := address_of(name, port)) is None and time.monotonic() < end:
-        time.sleep(0.2)
-    return found
+    wait_until(f"{name} has an address", lambda: address_of(name, port) is not None)
+    return address_of(name, port)
 
 
 def test_etcd_and_coredns_have_the_versions_that_kubeadm_expects(program: Path) -> None:
@@ -217,7 +216,7 @@ def test_other_names_are_asked_for_elsewhere(running: dict[str, int]) -> None:
 def test_health_and_figures_are_told(running: dict[str, int]) -> None:
     assert fetched(running["health"], "health") == "OK"
     assert address_of("registry.example", running["dns"])  # there is no such figure before the first request
-    end = time.monotonic() + PATIENCE_S
-    while "coredns_dns_requests_total" not in (told := fetched(running["prometheus"], "metrics")):
-        assert time.monotonic() < end, told  # it is counted after the answer is sent
-        time.sleep(0.1)
+    wait_until(  # it is counted after the answer is sent
+        "the request is counted",
+        lambda: "coredns_dns_requests_total" in fetched(running["prometheus"], "metrics"),
+    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from infra.objects.look import Look
 from infra.objects.stack_state import StackState
 from standins.tests.apiserver import ApiServer
 from tests.e2e.test_published import MANIFESTS
+from tests.e2e.waiting import wait_until
 from tests.matrix.played_operator import PlayedOperator
 from tests.matrix.project import AppliedProject, with_changes
 from tests.unit.infra.guard.bad_manifests import BAD, good, pod_of, running
@@ -44,7 +44,6 @@ DENY: dict[str, Any] = {
     ],
 }
 WARN: dict[str, Any] = {"cluster.guard": "warn", "storage.volume": "published-models"}
-PATIENCE_S = 120
 # This server knows no TrainJobs; of those the policies judge the Jobs and pods.
 PUBLISHED = sorted(file for file in MANIFESTS.glob("*.yaml") if "kind: PyTorchJob" in file.read_text())
 Kubectl = Callable[..., subprocess.CompletedProcess[str]]
@@ -79,11 +78,8 @@ def up(
     made = AppliedProject(folder, api_server.kubeconfig)
     made.up(**changes)
     bad = BAD["image of a Pod by tag"].of(stack_of(changes))
-    end = time.monotonic() + PATIENCE_S
     try:
-        while says not in (told := applied(kubectl, bad, "--dry-run=server").stderr):
-            assert time.monotonic() < end, told
-            time.sleep(0.5)
+        wait_until("its policy is in force", lambda: says in applied(kubectl, bad, "--dry-run=server").stderr)
         yield made
     finally:
         made.destroy()
@@ -195,17 +191,13 @@ def test_another_namespace_hears_nothing(denied: AppliedProject, kubectl: Kubect
 
 def test_the_server_finds_no_fault_with_the_expressions(denied: AppliedProject, kubectl: Kubectl) -> None:
     """It checks them against the types of all kinds, and tells in the policy's status when it has."""
-    end = time.monotonic() + PATIENCE_S
-    while True:
-        asked = kubectl(
-            *("get", "validatingadmissionpolicy", admission.name(stack_of(DENY)), "--output", "json")
-        )
-        status = json.loads(asked.stdout).get("status", {})
-        if "observedGeneration" in status:
-            break
-        assert time.monotonic() < end, asked.stdout
-        time.sleep(0.5)
-    assert status.get("typeChecking", {}) == {}
+    policy = ("validatingadmissionpolicy", admission.name(stack_of(DENY)))
+
+    def status() -> dict[str, Any]:
+        return dict(json.loads(kubectl("get", *policy, "--output", "json").stdout).get("status", {}))
+
+    wait_until("the server has looked at them", lambda: "observedGeneration" in status())
+    assert status().get("typeChecking", {}) == {}
 
 
 @pytest.mark.parametrize("file", PUBLISHED, ids=lambda file: file.stem)

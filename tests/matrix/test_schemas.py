@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,11 +19,11 @@ from infra.review import folder, kubeconform
 from infra.review.text import objects_in
 from infra.upstream import vendored
 from standins.tests.apiserver import ApiServer
+from tests.e2e.waiting import wait_until
 from tests.matrix.entries import QUEUE
 
 JOBS = "rendered/dev/jobs/jobs.yaml"
 JOB, CLAIM = (JOBS, "PyTorchJob"), ("rendered/dev/kept/kept.yaml", "PersistentVolumeClaim")
-PATIENCE_S = 300
 
 
 @pytest.fixture(scope="session")
@@ -44,13 +43,14 @@ def location(api_server: ApiServer, tmp_path_factory: pytest.TempPathFactory) ->
 def document(server: ApiServer) -> dict[str, Any]:
     """The server's OpenAPI document, whole: the part that describes CRDs joins it some seconds after the start."""
     asked = ["kubectl", "--kubeconfig", str(server.kubeconfig), "get", "--raw", "/openapi/v2"]
-    end = time.monotonic() + PATIENCE_S
-    while True:
-        found = json.loads(subprocess.run(asked, check=True, capture_output=True).stdout)
-        if any(name.endswith(".CustomResourceDefinition") for name in found["definitions"]):
-            return dict(found)
-        assert time.monotonic() < end, sorted(found["definitions"])
-        time.sleep(1)
+    found: dict[str, Any] = {}
+
+    def is_whole() -> bool:
+        found.update(json.loads(subprocess.run(asked, check=True, capture_output=True).stdout))
+        return any(name.endswith(".CustomResourceDefinition") for name in found["definitions"])
+
+    wait_until("the document describes CRDs", is_whole, pause=1)
+    return found
 
 
 def run_kubeconform(location: str, *files: Path) -> list[dict[str, Any]]:
