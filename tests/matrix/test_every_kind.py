@@ -71,6 +71,8 @@ class State(StrEnum):
 CREATED, DELETED, KEPT, NOTHING, TOLD, REFUSED, UNKNOWN = Outcome
 ABSENT, OURS, OTHERS, TERMINATING, FORBIDDEN, UNREACHABLE, SLOW = State
 UP, PREVIEW, DOWN, STATUS, DRIFT = VERBS
+HINDERED = (FORBIDDEN, UNREACHABLE, SLOW)
+"""The stack is up and left as it is; what the verb asks about an object is not answered in time, or not at all."""
 
 KINDS = (
     *("Namespace", "PersistentVolume", "PersistentVolumeClaim", "Job", "Secret", "PyTorchJob"),
@@ -408,11 +410,14 @@ class Stand:
         made.environment["PULUMI_STANDINS_PATIENCE"] = "0.2"
         made.use_hurried_program()
         self.how: str | None = DOWN
+        self.last: dict[str, Any] | None = None
+        """What `live` last told, where a verb has left all as it was and nothing else has been done since."""
         self.held: tuple[str, ...] = ()
 
     def be(self, how: str | None) -> None:
         """Bring it about, from wherever an earlier test has left it."""
         if self.how != how:
+            self.last = None
             if self.how in (HELD, PLANTED, SMALL, MIXED) and (self.how, how) != (PLANTED, SMALL):
                 self._tidy()
             if how in (WIPED, HELD):
@@ -652,7 +657,7 @@ def scene(stand: Stand, found: State, verb: str, kinds: tuple[str, ...], user: U
     elif found is ABSENT:
         stand.be(DOWN if verb in (UP, PREVIEW) else WIPED)
         yield
-    elif found in (FORBIDDEN, UNREACHABLE, SLOW):
+    elif found in HINDERED:
         stand.be(UP)
         with user.without(objects[0]) if found is FORBIDDEN else user.hurt(objects, found):
             yield
@@ -721,10 +726,11 @@ def test_what_becomes_of_an_object(
     stand, objects = stands[api], objects_of(api, kinds)
     wanted = {kind: TABLE[found][verb][kind] for kind in objects}
     with scene(stand, found, verb, kinds, user):
-        before = stand.settled()
+        before = stand.last if found in HINDERED and stand.last else stand.settled()
         held = known(stand.project) if UNKNOWN in wanted.values() else {}
         ended, told = run(stand, verb, capfd)
         after = stand.live()
+        stand.last = after if after == before else None
         if verb == DOWN or (verb == UP and found is not TERMINATING):
             passed = MIXED if found is OTHERS else verb
             stand.how = passed if not ended.told else (PLANTED if found is OTHERS else None)
