@@ -592,6 +592,7 @@ def judged(verb: str, each: Manifest, before: Any, after: Any, ended: Ended, tol
 Case = tuple[State, str, tuple[str, ...]]
 USED = tuple(kind for kind in KINDS if kind in SHARED)
 UNSHARED = tuple(kind for kind in KINDS if kind not in SHARED)
+UNSHOWN = tuple(kind for kind in KINDS if kind not in SHOWN)
 # A refusal names ten objects.
 BATCHES = [UNSHARED[place : place + 8] for place in range(0, len(UNSHARED), 8)]
 ASKED = [(verb, kind) for kind in KINDS for verb in VERBS]
@@ -606,7 +607,9 @@ CASES: list[Case] = [
     *((OURS, verb, KINDS) for verb in (STATUS, PREVIEW, DRIFT, UP)),
     (SLOW, STATUS, KINDS),
     *((SLOW, verb, (kind,)) for verb, kind in ASKED if verb not in (STATUS, DOWN)),
-    *((found, verb, (kind,)) for found in (FORBIDDEN, UNREACHABLE) for verb, kind in ASKED),
+    *((FORBIDDEN, verb, (kind,)) for verb, kind in ASKED),
+    *((UNREACHABLE, verb, (kind,)) for verb, kind in ASKED if verb != STATUS or kind in SHOWN),
+    (UNREACHABLE, STATUS, UNSHOWN),
     *((ABSENT, verb, KINDS) for verb in (STATUS, DRIFT, DOWN)),
     *(
         (TERMINATING, verb, batch)
