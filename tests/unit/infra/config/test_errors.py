@@ -1,6 +1,6 @@
 """Wrong stack files, run in this process: each is refused before anything is registered.
 
-`tests/preview` runs the same table through Pulumi itself; test_extends.py, with its values in a base.
+`tests/preview` runs a row of each form through Pulumi itself; test_extends.py, with its values in a base.
 """
 
 from __future__ import annotations
