@@ -104,13 +104,6 @@ class Cases:
         after = cluster.settled()
         assert names(after, "Job") == [wanted(merged, "Job")["metadata"]["name"]] != names(before, "Job")
 
-    def test_an_unrelated_commit_does_nothing(self, merged: MergedFolder, cluster: Cluster) -> None:
-        before = cluster.settled()
-        (merged.root / "README.md").write_text("of something else")
-        merged.commit("Say something else")
-        merged.apply()
-        assert asked(cluster.settled()) == asked(before)
-
     def test_drift_by_hand_is_reported_and_repaired(self, merged: MergedFolder, cluster: Cluster) -> None:
         kind, change, shown = BY_HAND[merged.kind.kind]
         cluster.change(kind, job_of(merged), change)
@@ -150,17 +143,6 @@ class Cases:
                 differences(wanted(merged, kind.kind)["spec"], after[key_of(merged, kind)]["spec"])
             )
         delete_with_runtime(merged)  # the next case has the usual policies
-
-    def test_a_revert_makes_the_older_runs_job_again(self, merged: MergedFolder, cluster: Cluster) -> None:
-        before = cluster.settled()
-        merged.merge(**{"job.training.epochs": 3})
-        merged.apply()
-        between = cluster.settled()
-        merged.git("revert", "--no-edit", "HEAD")
-        merged.apply()
-        after = cluster.settled()
-        assert jobs(merged, after) == jobs(merged, before) != jobs(merged, between)
-        assert uids(after, *KEPT) == uids(before, *KEPT)
 
     def test_another_volume_leaves_the_old_one(self, merged: MergedFolder, cluster: Cluster) -> None:
         before = cluster.settled()

@@ -27,8 +27,8 @@ from standins.tests.apiserver import ApiServer
 from tests.e2e.waiting import HANG_S
 from tests.matrix.entries import QUEUE
 from tests.matrix.gitops_agent import AgentFolder
-from tests.matrix.gitops_cases import Cases, job_of
-from tests.matrix.gitops_cluster import Cluster, names
+from tests.matrix.gitops_cases import Cases, job_of, jobs
+from tests.matrix.gitops_cluster import KEPT, Cluster, asked, names, uids
 from tests.matrix.gitops_flux import FluxFolder
 from tests.matrix.judging import by_key
 from tests.matrix.merged_folder import STACK, MergedFolder
@@ -110,6 +110,24 @@ def another_image() -> str:
 
 class TestOnAnApiServer(Cases):
     """Pods, the operator and Kubeflow Trainer are played."""
+
+    def test_an_unrelated_commit_does_nothing(self, merged: MergedFolder, cluster: Cluster) -> None:
+        before = cluster.settled()
+        (merged.root / "README.md").write_text("of something else")
+        merged.commit("Say something else")
+        merged.apply()
+        assert asked(cluster.settled()) == asked(before)
+
+    def test_a_revert_makes_the_older_runs_job_again(self, merged: MergedFolder, cluster: Cluster) -> None:
+        before = cluster.settled()
+        merged.merge(**{"job.training.epochs": 3})
+        merged.apply()
+        between = cluster.settled()
+        merged.git("revert", "--no-edit", "HEAD")
+        merged.apply()
+        after = cluster.settled()
+        assert jobs(merged, after) == jobs(merged, before) != jobs(merged, between)
+        assert uids(after, *KEPT) == uids(before, *KEPT)
 
     def test_a_merge_takes_the_job_to_the_other_api_and_back(
         self, merged: MergedFolder, cluster: Cluster
