@@ -12,6 +12,7 @@ import yaml
 from tests.e2e import clones
 from tests.e2e.project import Project
 from tests.e2e.waiting import wait_until
+from tests.matrix.kind_project import UNCHANGED
 from toolchain.machine.engine import Engine
 
 pytestmark = pytest.mark.slow(reason="a cluster of its own, and a training for each trial")
@@ -67,4 +68,4 @@ def test_a_search_goes_on_after_a_kill_and_leaves_the_stack_as_it_was(searched: 
     again = searched.make("-s", "sweep")
     assert again.stdout.endswith(done.stdout[done.stdout.index("search sweep: 3 trials: ") :])
     assert "pulumi up" not in again.stdout
-    searched.up()
+    assert UNCHANGED.search(searched.up()["output"])
