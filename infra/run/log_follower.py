@@ -150,10 +150,8 @@ class LogFollower:
         """Look for rank 0 among `pods` of `job`, in any phase."""
         rank0 = self.api.leader(job)
         own = [each["metadata"] for each in pods if each["metadata"]["name"].startswith(rank0)]
-        latest = max(
-            own, key=lambda each: str(each.get("creationTimestamp")), default={"name": self.pod or rank0}
-        )
-        self.pod = latest["name"]
+        latest = max(own, key=lambda each: str(each.get("creationTimestamp")), default=None)
+        self.pod = latest["name"] if latest else self.pod or rank0
 
     def ensure_started(self, pods: list[dict[str, Any]]) -> None:
         """Follow the log of each start of the container. If the log ends before the container, continue it."""

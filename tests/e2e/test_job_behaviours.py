@@ -82,9 +82,11 @@ def test_a_finished_job_leaves_and_its_run_stays(jobs: Jobs) -> None:
 def test_neither_an_update_nor_another_pace_of_the_controllers_touches_a_finished_job(jobs: Jobs) -> None:
     name = jobs.named("paced")
     jobs.ask(name=name, training=DIGITS)
-    jobs.project.up()
+    assert jobs.project.up()["job"] == f"kubeflow/{name} Succeeded"
     before = jobs.uid(name), jobs.starts_of(name)
-    assert UNCHANGED.search(jobs.project.up()["output"])
+    again = jobs.project.up()["output"]
+    assert UNCHANGED.search(again), again
+    assert (jobs.uid(name), jobs.starts_of(name)) == before
     status = jobs.project.make("status")
     assert status.returncode == 0, status.stdout
     jobs.project.configure({"trainstack:operator": {"concurrency": 7, "qps": 70, "burst": 140}})

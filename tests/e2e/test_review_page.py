@@ -100,7 +100,7 @@ def test_a_pull_request_reviews_the_stacks_that_it_changes(project: Project) -> 
 
 
 def test_a_stack_that_is_as_applied_has_no_drift(project: Project) -> None:
-    assert "no drift" in said(project, "make drift")
+    assert f"stack {project.stack}: no drift" in said(project, "make drift")
     project.run("bash", "-e", "-c", in_ci()[1])
     shown = said(project, 'eval "$(make -s env STACK=gpu)"')
     assert "unchanged" in shown

@@ -153,7 +153,7 @@ def answered(query: bytes, port: int) -> bytes:
 
 def wait_for(name: str, port: int) -> str | None:
     """Its address, once CoreDNS has heard of it."""
-    wait_until(f"{name} has an address", lambda: address_of(name, port) is not None)
+    wait_until(f"{name} has an address", lambda: address_of(name, port) is not None, PATIENCE_S)
     return address_of(name, port)
 
 
@@ -219,4 +219,5 @@ def test_health_and_figures_are_told(running: dict[str, int]) -> None:
     wait_until(  # it is counted after the answer is sent
         "the request is counted",
         lambda: "coredns_dns_requests_total" in fetched(running["prometheus"], "metrics"),
+        PATIENCE_S,
     )

@@ -44,6 +44,7 @@ DENY: dict[str, Any] = {
     ],
 }
 WARN: dict[str, Any] = {"cluster.guard": "warn", "storage.volume": "published-models"}
+PATIENCE_S = 120
 # This server knows no TrainJobs; of those the policies judge the Jobs and pods.
 PUBLISHED = sorted(file for file in MANIFESTS.glob("*.yaml") if "kind: PyTorchJob" in file.read_text())
 Kubectl = Callable[..., subprocess.CompletedProcess[str]]
@@ -79,7 +80,11 @@ def up(
     made.up(**changes)
     bad = BAD["image of a Pod by tag"].of(stack_of(changes))
     try:
-        wait_until("its policy is in force", lambda: says in applied(kubectl, bad, "--dry-run=server").stderr)
+        wait_until(
+            f"the policy says {says!r} of {bad}",
+            lambda: says in applied(kubectl, bad, "--dry-run=server").stderr,
+            PATIENCE_S,
+        )
         yield made
     finally:
         made.destroy()
@@ -196,7 +201,7 @@ def test_the_server_finds_no_fault_with_the_expressions(denied: AppliedProject, 
     def status() -> dict[str, Any]:
         return dict(json.loads(kubectl("get", *policy, "--output", "json").stdout).get("status", {}))
 
-    wait_until("the server has looked at them", lambda: "observedGeneration" in status())
+    wait_until("the server has looked at them", lambda: "observedGeneration" in status(), PATIENCE_S)
     assert status().get("typeChecking", {}) == {}
 
 

@@ -24,6 +24,7 @@ from tests.matrix.entries import QUEUE
 
 JOBS = "rendered/dev/jobs/jobs.yaml"
 JOB, CLAIM = (JOBS, "PyTorchJob"), ("rendered/dev/kept/kept.yaml", "PersistentVolumeClaim")
+PATIENCE_S = 300
 
 
 @pytest.fixture(scope="session")
@@ -49,7 +50,7 @@ def document(server: ApiServer) -> dict[str, Any]:
         found.update(json.loads(subprocess.run(asked, check=True, capture_output=True).stdout))
         return any(name.endswith(".CustomResourceDefinition") for name in found["definitions"])
 
-    wait_until("the document describes CRDs", is_whole, pause=1)
+    wait_until("the document describes CRDs", is_whole, PATIENCE_S, pause=1)
     return found
 
 

@@ -151,10 +151,11 @@ def test_what_an_interrupted_run_has_started_is_taken_down(tmp_path: Path, numbe
     file = tmp_path / "test_slow.py"
     file.write_text(SLOW.format(folder=tmp_path))
     running = subprocess.Popen([sys.executable, "-c", RUN, str(file)], cwd=ROOT, stdout=subprocess.DEVNULL)
-    wait_until("it runs, or has ended", lambda: running.poll() is not None or (tmp_path / "up").exists())
+    wait_until("it runs, or has ended", lambda: running.poll() is not None or (tmp_path / "up").exists(), 300)
+    assert running.poll() is None
     running.send_signal(number)
     assert running.wait(300) == (-number if number == signal.SIGKILL else 130)
-    wait_until("it is taken down", (tmp_path / "down").exists)
+    wait_until("it is taken down", (tmp_path / "down").exists, 300)
 
 
 def test_a_journal_is_of_the_files_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
